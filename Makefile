@@ -1,0 +1,33 @@
+# Each target makes its own .venv and installs what it needs; nothing has to be activated.
+PYTHON ?= python3
+BIN := .venv/bin
+export MPLBACKEND := Agg
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test lint bench help
+
+help:
+	@echo "make demo   compare the three classifiers, write results/learning_curves.png"
+	@echo "make test   lint, types, tests and doctests"
+	@echo "make lint   ruff and mypy"
+	@echo "make bench  measured speed of the theory (a table)"
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+demo: .venv/installed
+	$(BIN)/sparsetoken demo --out results
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest --numprocesses 2
+
+bench: .venv/installed
+	$(BIN)/python benchmarks/theory.py

@@ -1,0 +1,93 @@
+"""sparsetoken: when does attention pooling find a sparse signal that linear pooling misses?
+
+A sample is L tokens in R^d. A positive sample hides a weak signal in R random tokens, a negative one is
+pure noise. The story in the order of the public names:
+
+1. `Task` says what a sample is; `Square`, `Logistic`, `SquaredHinge`, `Huber` what training minimises.
+2. `Pooled`, `Vectorized`, `Attention` turn tokens into features. Each has a `FeatureLaw`: all that the theory
+   needs to know of it.
+3. `Protocol` says how it is trained; `align` gives the query that two gradient steps learn.
+4. `solve` fits a readout to any law, exactly, in the limit of many dimensions; `predict` and `learning_curve`
+   do so for a task, a classifier and a protocol.
+5. `capacity` says where data stop being separable; `oracle_error`, `bayes_error` and `signal_threshold`
+   what is possible at all.
+
+>>> import sparsetoken as st
+>>> task = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
+>>> protocol = st.Protocol(query_samples=2.0, readout_samples=4.0, loss=st.Logistic(), ridge=1e-5)
+>>> attention = st.predict(task, st.Attention(), protocol)
+>>> pooled = st.predict(task, st.Pooled(), protocol)
+>>> round(attention.test_error, 3), round(pooled.test_error, 3)
+(0.083, 0.353)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparsetoken.model.classifiers import Attention as Attention
+    from sparsetoken.model.classifiers import Pooled as Pooled
+    from sparsetoken.model.classifiers import Query as Query
+    from sparsetoken.model.classifiers import Vectorized as Vectorized
+    from sparsetoken.model.law import FeatureLaw as FeatureLaw
+    from sparsetoken.model.law import Readout as Readout
+    from sparsetoken.model.losses import Huber as Huber
+    from sparsetoken.model.losses import Logistic as Logistic
+    from sparsetoken.model.losses import Square as Square
+    from sparsetoken.model.losses import SquaredHinge as SquaredHinge
+    from sparsetoken.model.protocol import Protocol as Protocol
+    from sparsetoken.model.scores import Scores as Scores
+    from sparsetoken.model.task import Sample as Sample
+    from sparsetoken.model.task import Task as Task
+    from sparsetoken.theory.alignment import align as align
+    from sparsetoken.theory.alignment import alignment_rate as alignment_rate
+    from sparsetoken.theory.asymptotics import Fit as Fit
+    from sparsetoken.theory.asymptotics import solve as solve
+    from sparsetoken.theory.asymptotics import solve_many as solve_many
+    from sparsetoken.theory.asymptotics import solve_square as solve_square
+    from sparsetoken.theory.capacity import separability_threshold as separability_threshold
+    from sparsetoken.theory.errors import ConvergenceError as ConvergenceError
+    from sparsetoken.theory.errors import NoMinimiserError as NoMinimiserError
+    from sparsetoken.theory.oracle import bayes_error as bayes_error
+    from sparsetoken.theory.oracle import oracle_error as oracle_error
+    from sparsetoken.theory.oracle import signal_threshold as signal_threshold
+    from sparsetoken.theory.prediction import LearningCurve as LearningCurve
+    from sparsetoken.theory.prediction import Prediction as Prediction
+    from sparsetoken.theory.prediction import capacity as capacity
+    from sparsetoken.theory.prediction import learning_curve as learning_curve
+    from sparsetoken.theory.prediction import predict as predict
+
+__version__ = "0.1.0"
+
+# Where each public name lives; it is imported when first used, so that `import sparsetoken` stays fast.
+_HOMES = {
+    "model.task": ("Task", "Sample"),
+    "model.losses": ("Square", "Logistic", "SquaredHinge", "Huber"),
+    "model.scores": ("Scores",),
+    "model.law": ("FeatureLaw", "Readout"),
+    "model.classifiers": ("Pooled", "Vectorized", "Attention", "Query"),
+    "model.protocol": ("Protocol",),
+    "theory.alignment": ("align", "alignment_rate"),
+    "theory.errors": ("ConvergenceError", "NoMinimiserError"),
+    "theory.capacity": ("separability_threshold",),
+    "theory.asymptotics": ("solve", "solve_many", "solve_square", "Fit"),
+    "theory.oracle": ("oracle_error", "bayes_error", "signal_threshold"),
+    "theory.prediction": ("predict", "learning_curve", "capacity", "Prediction", "LearningCurve"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [*_HOME_OF, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'sparsetoken' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"sparsetoken.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

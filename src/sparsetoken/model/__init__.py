@@ -1,0 +1,1 @@
+"""What is studied: the task, the losses, the classifiers and their laws, the protocol."""

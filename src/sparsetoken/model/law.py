@@ -1,0 +1,211 @@
+r"""`FeatureLaw`: the one reduction every classifier goes through (section 5 of docs/theory.md).
+
+Given low-dimensional randomness, a feature vector in R^p is
+
+    f = Σ_k m_k e_k + σ z,
+
+K orthonormal explicit directions e_k, random coordinates m_k, a random scale σ > 0 and isotropic
+Gaussian z. A direction is *noisy* if z also has a component along it (then m_k is only the mean),
+or not (then m_k is the whole coordinate). A law is the joint distribution of (y, m, σ), kept as
+weighted atoms. Solver, capacity, metrics, simulation and planner see nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparsetoken.model.checks import real, whole
+from sparsetoken.model.compression import polynomial_basis, recombine
+from sparsetoken.model.scores import Mixture, Scores
+
+FloatArray = NDArray[np.float64]
+
+# Compression: polynomials of (m, log σ) up to this total degree are averaged exactly in each of
+# these many equally likely slices of the first coordinate.
+_DEGREE, _CELLS, _FEW_ATOMS = 6, 4, 400
+
+
+class Readout(NamedTuple):
+    """A linear readout as a law sees it: score = Σ_k m_k w_k + b + σ r G."""
+
+    weights: FloatArray  # (K,), w_k on the explicit directions
+    bias: float  # b
+    noise: float  # r, norm of the readout on everything z reaches
+
+
+class Coordinates(NamedTuple):
+    """What a law draws for n samples."""
+
+    labels: FloatArray  # (n,)
+    means: FloatArray  # (n, K)
+    scales: FloatArray  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureLaw:
+    """The joint law of (label y, coordinates m, scale σ) as weighted atoms.
+
+    Parameters
+    ----------
+    labels : +1 or −1, shape (atoms,); both classes must occur.
+    means : coordinates m_k, shape (atoms, K).
+    scales : σ > 0, shape (atoms,).
+    weights : probabilities of the atoms, positive, shape (atoms,); normalised here.
+    noisy : whether z has a component along e_k, shape (K,).
+    features_per_dim : p/d, features per embedding dimension (L for `Vectorized`, else 1).
+
+    Examples
+    --------
+    A mixture of two Gaussians at 0 and 2:
+
+    >>> law = FeatureLaw(labels=[1, -1], means=[[2.0], [0.0]], scales=[1, 1],
+    ...                  weights=[0.5, 0.5], noisy=[True])
+    >>> law.prevalence
+    0.5
+    >>> scores = law.scores(Readout(weights=np.array([1.0]), bias=-1.0, noise=1.0))
+    >>> round(scores.test_error, 6)  # Φ(−1)
+    0.158655
+    """
+
+    labels: FloatArray
+    means: FloatArray
+    scales: FloatArray
+    weights: FloatArray
+    noisy: NDArray[np.bool_]
+    features_per_dim: int = 1
+
+    def __post_init__(self) -> None:
+        def array(field: str, shape: tuple[int, ...]) -> FloatArray:
+            value = np.asarray(getattr(self, field), dtype=float)
+            if value.shape != shape or not np.all(np.isfinite(value)):
+                raise ValueError(
+                    f"FeatureLaw: {field} must be finite numbers of shape {shape} "
+                    f"(labels and noisy give the sizes), got shape {value.shape}"
+                )
+            return value
+
+        noisy = np.asarray(self.noisy, dtype=bool)
+        atoms = np.size(self.labels)
+        fixed = {
+            "labels": array("labels", (atoms,)),
+            "means": array("means", (atoms, np.size(noisy))),
+            "scales": array("scales", (atoms,)),
+            "weights": array("weights", (atoms,)),
+        }
+        if not set(np.unique(fixed["labels"])) == {-1.0, 1.0}:
+            raise ValueError(
+                "FeatureLaw: labels must hold both +1 and -1, "
+                f"got {np.unique(fixed['labels'])[:5].tolist()}"
+            )
+        for field in ("scales", "weights"):
+            if not np.all(fixed[field] > 0):
+                raise ValueError(
+                    f"FeatureLaw: {field} must be positive, got {fixed[field].min():g}"
+                )
+        fixed["weights"] = fixed["weights"] / fixed["weights"].sum()
+        for field, value in fixed.items():
+            value.setflags(write=False)
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "noisy", noisy)
+        object.__setattr__(
+            self,
+            "features_per_dim",
+            whole(FeatureLaw, "features_per_dim", self.features_per_dim, least=1),
+        )
+
+    @classmethod
+    def of_classes(
+        cls,
+        prevalence: float,
+        positive: tuple[ArrayLike, ArrayLike, ArrayLike],
+        negative: tuple[ArrayLike, ArrayLike, ArrayLike],
+        noisy: ArrayLike,
+        features_per_dim: int = 1,
+    ) -> FeatureLaw:
+        """From (means (n, K), scales (n,), weights (n,)) of each class, weighted by prevalence."""
+        sides = []
+        for label, mass, side in ((1.0, prevalence, positive), (-1.0, 1 - prevalence, negative)):
+            means, scales, weights = (np.asarray(part, dtype=float) for part in side)
+            sides.append(
+                (np.full(len(scales), label), means, scales, mass * weights / weights.sum())
+            )
+        labels, means, scales, weights = (
+            np.concatenate(parts) for parts in zip(*sides, strict=True)
+        )
+        return cls(labels, means, scales, weights, np.asarray(noisy), features_per_dim)
+
+    @property
+    def prevalence(self) -> float:
+        """Probability of a positive sample."""
+        return float(self.weights[self.labels > 0].sum())
+
+    def with_prevalence(self, prevalence: float) -> FeatureLaw:
+        """The same two class laws, mixed with another probability of a positive sample."""
+        prevalence = real("with_prevalence", "prevalence", prevalence, above=0, below=1)
+        share = np.where(
+            self.labels > 0, prevalence / self.prevalence, (1 - prevalence) / (1 - self.prevalence)
+        )
+        law = replace(self, weights=self.weights * share)
+        if self.compressed is not self:  # moments are matched in each class: reuse them
+            law.__dict__["compressed"] = self.compressed.with_prevalence(prevalence)
+        return law
+
+    @cached_property
+    def compressed(self) -> FeatureLaw:
+        """A law of few atoms with the same moments of (m, log σ) in each class and slice of it.
+
+        The solver uses it; metrics of the solution use every atom. A law of few atoms, or of many
+        directions (moments would outnumber atoms), is returned as it is.
+        """
+        sides = [self._compress_class(label) for label in (1.0, -1.0)]
+        index = np.concatenate([side[0] for side in sides])
+        if len(index) == len(self.labels):
+            return self
+        weights = np.concatenate([side[1] for side in sides])
+        return FeatureLaw(
+            self.labels[index],
+            self.means[index],
+            self.scales[index],
+            weights,
+            self.noisy,
+            self.features_per_dim,
+        )
+
+    def _compress_class(self, label: float) -> tuple[NDArray[np.intp], FloatArray]:
+        index = np.flatnonzero(self.labels == label)
+        weights = self.weights[index]
+        if len(index) <= _FEW_ATOMS or len(self.noisy) > 2:
+            return index, weights
+        points = np.column_stack([self.means[index], np.log(self.scales[index])])
+        chosen, merged = [], []
+        for cell in np.array_split(np.argsort(points[:, 0], kind="stable"), _CELLS):
+            basis = polynomial_basis(points[cell], weights[cell], _DEGREE)
+            kept, new = recombine(basis, weights[cell])
+            chosen.append(index[cell][kept])
+            merged.append(new * (weights[cell].sum() / new.sum()))
+        return np.concatenate(chosen), np.concatenate(merged)
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> Coordinates:
+        """Draw n atoms with their probabilities: labels (n,), means (n, K), scales (n,)."""
+        rng = np.random.default_rng(rng)
+        chosen = rng.choice(
+            len(self.weights), size=whole("sample", "n", n, least=0), p=self.weights
+        )
+        return Coordinates(self.labels[chosen], self.means[chosen], self.scales[chosen])
+
+    def scores(self, readout: Readout) -> Scores:
+        """The score distributions of a readout, with every test metric."""
+        mean = self.means @ readout.weights + readout.bias
+        deviation = self.scales * readout.noise
+
+        def side(label: float) -> Mixture:
+            chosen = self.labels == label
+            weight = self.weights[chosen]
+            return Mixture(mean[chosen], deviation[chosen], weight / weight.sum())
+
+        return Scores(side(1.0), side(-1.0), self.prevalence)

@@ -1,0 +1,72 @@
+r"""The four-stage protocol (section 3 of docs/theory.md), as data.
+
+From w = 0, b = 0, q = 0, with n₀ = query_samples·d and n₁ = readout_samples·d labelled samples:
+
+1. one gradient step on the first n₀ samples for w and b (steps η_w, η_b), q still 0;
+2. (the same step for q, whose gradient is proportional to w: it stays 0;)
+3. one gradient step for q (step η_q);
+4. keep q and minimise (1/n₁) Σ ℓ(y(⟨w, f⟩ + b)) + (λ/2)‖w‖² over w, b on the other n₁ samples.
+
+`Pooled` and `Vectorized` have no query: for them only stage 4 runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sparsetoken.model.checks import real
+from sparsetoken.model.losses import Logistic, Loss
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How the classifier is trained.
+
+    Parameters
+    ----------
+    query_samples : α₀ = n₀/d, samples per embedding dimension that teach the query (inf allowed).
+    readout_samples : α₁ = n₁/d, samples per embedding dimension that fit the readout (inf allowed).
+    loss : ℓ, a function of the margin, used in all stages.
+    ridge : λ ≥ 0, in (1/n) Σ ℓ + (λ/2)‖w‖².
+    inverse_temperature : β > 0 inside the softmax.
+    readout_step, bias_step, query_step : η_w, η_b, η_q, step sizes of stages 1 and 3.
+
+    Examples
+    --------
+    >>> Protocol(query_samples=2.0, readout_samples=4.0, ridge=1e-5).loss
+    Logistic()
+    >>> Protocol(ridge=-1)
+    Traceback (most recent call last):
+        ...
+    ValueError: Protocol: ridge must be a number at least 0, got -1
+    """
+
+    query_samples: float = 2.0
+    readout_samples: float = 4.0
+    loss: Loss = field(default_factory=Logistic)
+    ridge: float = 1e-5
+    inverse_temperature: float = 1.0
+    readout_step: float = 1.0
+    bias_step: float = 1.0
+    query_step: float = 10.0
+
+    def __post_init__(self) -> None:
+        def checked(name: str, **bounds: float | bool) -> None:
+            value = real(Protocol, name, getattr(self, name), **bounds)  # type: ignore[arg-type]
+            object.__setattr__(self, name, value)
+
+        checked("query_samples", above=0, infinite=True)
+        checked("readout_samples", above=0, infinite=True)
+        checked("ridge", least=0)
+        checked("inverse_temperature", above=0)
+        checked("readout_step", above=0)
+        checked("bias_step", least=0)
+        checked("query_step", above=0)
+        if not callable(getattr(self.loss, "moments", None)):
+            raise ValueError(
+                f"Protocol: loss must be a loss such as Logistic() or Square(), got {self.loss!r}"
+            )
+
+    def with_readout_samples(self, readout_samples: float) -> Protocol:
+        """The same protocol with another number of samples for the readout."""
+        return replace(self, readout_samples=readout_samples)

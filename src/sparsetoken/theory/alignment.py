@@ -1,0 +1,116 @@
+r"""The query after two gradient steps, in the limit (Theorem 3, Corollary 1).
+
+With c_y = ℓ′(y, 0), stage 1 gives w¹ and b¹ with
+
+    m = ⟨w¹, ξ⟩ → −η_w π c₊ θR/L,   ω² = ‖w¹‖² → m² + η_w² E[c²]/(α₀L),   b¹ → −η_b E[c].
+
+The logit of a training sample is then N(b¹ − η_w c_y/(α₀L) + 1₊ mθR/L, ω²/L) given its label; the
+middle term is the sample's own contribution to w¹. With h = ℓ′(y, logit) and ϱ = R(1 − R/L),
+
+    A = π E[h|+] θ² m ϱ,   B = (L−1) E[h],   k = η_q β/L,
+    N² = (1/α₀) { π E[h²|+] (θ²m²ϱ + ω²(L−1)) + (1−π) E[h²|−] ω²(L−1) },
+    ⟨q, ξ⟩ → −k(A + Bm),   ‖q‖ → k √(A² + 2ABm + B²ω² + N²).
+
+As α₀ → ∞, |cosine| = 1 − C/α₀ + o(1/α₀) with C = [B²η_w²E[c²]/L + α₀N²] / (2(A + Bm)²) at α₀ = ∞.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsetoken.model.classifiers import Query
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import Task
+
+
+class _Limits(NamedTuple):
+    """The quantities of the module docstring; `noise` is α₀N²."""
+
+    m: float
+    omega_squared: float
+    a: float
+    b: float
+    noise: float
+    mean_c_squared: float
+
+
+def _limits(task: Task, protocol: Protocol) -> _Limits:
+    length, prevalence = task.length, task.prevalence
+    loss, samples = protocol.loss, protocol.query_samples
+    dose = task.strength * task.sparsity / length  # θR/L, the signal in the mean token
+    slope = float(loss.slope(0.0))  # c_y = y·slope
+    c_squared = slope**2
+    m = -protocol.readout_step * prevalence * slope * dose
+    omega_squared = m**2 + protocol.readout_step**2 * c_squared / (samples * length)
+    bias = -protocol.bias_step * slope * (2 * prevalence - 1)
+
+    # margin of a positive and of a negative training sample after stage 1
+    own = -protocol.readout_step * slope / (samples * length)
+    means = np.array([bias + m * dose, -bias]) + own
+    deviation = math.sqrt(omega_squared / length)
+    if deviation > 0:
+        moments = loss.moments(means, deviation, 0.0)
+        first, second = moments.psi, moments.psi_squared
+    else:  # no samples' noise and no signal: w¹ = 0
+        first, second = loss.slope(means), loss.slope(means) ** 2
+    rho = task.sparsity * (1 - task.sparsity / length)
+    mean_h = prevalence * first[0] - (1 - prevalence) * first[1]
+    power = task.strength**2 * m**2 * rho
+    noise = prevalence * second[0] * (power + omega_squared * (length - 1))
+    noise += (1 - prevalence) * second[1] * omega_squared * (length - 1)
+    return _Limits(
+        m=m,
+        omega_squared=omega_squared,
+        a=float(prevalence * first[0] * task.strength**2 * m * rho),
+        b=float((length - 1) * mean_h),
+        noise=float(noise),
+        mean_c_squared=c_squared,
+    )
+
+
+def align(task: Task, protocol: Protocol) -> Query:
+    """Overlap, norm, cosine and sharpness of the query that stages 1–3 learn.
+
+    The cosine may be negative: with rare or frequent positives the bias step can turn the query away
+    from the signal. It is 0 for a query of zero (length 1: there is nothing to attend to).
+
+    Examples
+    --------
+    >>> query = align(Task(length=10, sparsity=1, strength=5.0), Protocol(query_samples=2.0))
+    >>> round(query.cosine, 6), round(query.sharpness, 6)
+    (0.947565, 0.700352)
+    """
+    at = _limits(task, protocol)
+    k = protocol.query_step * protocol.inverse_temperature / task.length
+    along = at.a + at.b * at.m
+    # A² + 2ABm + B²ω² = (A + Bm)² + B²(ω² − m²): no cancellation
+    across = at.b**2 * (at.omega_squared - at.m**2) + at.noise / protocol.query_samples
+    norm = k * math.sqrt(along**2 + across)
+    return Query(-k * along, norm, protocol.inverse_temperature * norm)
+
+
+def alignment_rate(task: Task, protocol: Protocol) -> float:
+    """C in |cosine| = 1 − C/α₀ + o(1/α₀); `protocol.query_samples` is not used.
+
+    inf where the overlap vanishes in the limit (A + Bm = 0: no signal, say): then the cosine does
+    not tend to ±1.
+
+    Examples
+    --------
+    >>> task = Task(length=10, sparsity=1, strength=5.0)
+    >>> rate = alignment_rate(task, Protocol())
+    >>> many = align(task, Protocol(query_samples=1e6))
+    >>> bool(abs((1 - many.cosine) * 1e6 / rate - 1) < 1e-3)
+    True
+    """
+    at = _limits(task, replace(protocol, query_samples=math.inf))
+    along = at.a + at.b * at.m
+    size = abs(at.a) + abs(at.b * at.m)
+    if abs(along) <= 1e-12 * size or size == 0.0:
+        return math.inf
+    spread = at.b**2 * protocol.readout_step**2 * at.mean_c_squared / task.length
+    return (spread + at.noise) / (2 * along**2)

@@ -1,0 +1,249 @@
+r"""The fitted readout in the limit n, p → ∞ at n/p = α (Theorems 4 and 5).
+
+The objective is (1/n) Σ ℓ(y_i(⟨w, f_i⟩ + b)) + (λ/2)‖w‖², bias not penalised. For features with a
+`FeatureLaw` its minimiser has coordinates w_k on the explicit directions, bias b and norm ρ on
+all other directions, given by the saddle point
+
+    min_{w,b,ρ≥0} max_{t≥0}  E M(ω; V) − ρt/(2√α) + (λ/2)(Σw_k² + ρ²),
+    ω = Σ m_k w_k + b + σrG,   r² = ρ² + Σ_noisy w_k²,   V = σ²ρ/(√α t),
+
+M the Moreau envelope of the loss, G ~ N(0,1). `saddle` solves it; here it becomes a `Fit`:
+
+    test error   E Φ(−yμ/(σr)),  μ = Σ m_k w_k + b         train loss   E ℓ(prox(ω; V))
+    train error  E Φ((Vℓ′(0) − yμ)/(σr)):  prox(ω; V) has the wrong sign iff yω < Vℓ′(0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from sparsetoken.model.checks import real
+from sparsetoken.model.law import FeatureLaw, Readout
+from sparsetoken.model.losses import Loss, Square
+from sparsetoken.model.scores import Scores
+from sparsetoken.theory import saddle
+from sparsetoken.theory.capacity import separability_threshold
+from sparsetoken.theory.errors import ConvergenceError, NoMinimiserError
+
+FloatArray = NDArray[np.float64]
+
+TOLERANCE = 1e-9  # of the certified residual
+_AIM = 1e-11  # where Newton stops: one more step would only stir the rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The fitted readout and what it achieves, in the limit.
+
+    `residual` is the largest scale-free residual of the equations that define the fit;
+    `iterations` counts their evaluations. `weights` are the coordinates w_k, `rest` is ρ, `noise`
+    is r, `susceptibility` is χ (0 in the population limit).
+    """
+
+    law: FeatureLaw
+    loss: Loss
+    ridge: float
+    samples_per_dim: float
+    weights: FloatArray
+    bias: float
+    rest: float
+    susceptibility: float
+    residual: float
+    iterations: int
+
+    converged = True  # a fit that did not converge is raised, never returned
+
+    @property
+    def objective(self) -> str:
+        """What was minimised, in words."""
+        return f"mean of {self.loss!r} + ({self.ridge:g}/2)·|w|², bias not penalised"
+
+    @property
+    def noise(self) -> float:
+        """r: norm of the readout on everything the features' noise reaches."""
+        return float(np.sqrt(self.rest**2 + self.weights**2 @ self.law.noisy))
+
+    @property
+    def norm(self) -> float:
+        """‖w‖, the norm of the whole readout."""
+        return float(np.sqrt(self.rest**2 + self.weights @ self.weights))
+
+    @property
+    def readout(self) -> Readout:
+        return Readout(self.weights, self.bias, self.noise)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The test scores of both classes, with every metric: ROC, AUC, average precision, …"""
+        return self.law.scores(self.readout)
+
+    @property
+    def test_error(self) -> float:
+        return self.scores.test_error
+
+    @property
+    def auc(self) -> float:
+        return self.scores.auc
+
+    def roc(self, points: int = 201) -> tuple[FloatArray, FloatArray]:
+        """False and true positive rates, both rising from 0 to 1."""
+        return self.scores.roc(points)
+
+    @cached_property
+    def train_loss(self) -> float:
+        """Mean loss on the training samples, without the ridge term."""
+        law = self.law.compressed
+        margin = law.labels * (law.means @ self.weights + self.bias)
+        deviation = law.scales * max(self.noise, 1e-6)
+        return float(
+            law.weights
+            @ self.loss.mean_value(margin, deviation, law.scales**2 * self.susceptibility)
+        )
+
+    @cached_property
+    def train_error(self) -> float:
+        """Fraction of training samples on the wrong side."""
+        if self.susceptibility == 0.0:
+            return self.test_error
+        law = self.law
+        margin = law.labels * (law.means @ self.weights + self.bias)
+        reach = law.scales**2 * self.susceptibility * float(self.loss.slope(0.0))
+        return float(law.weights @ ndtr((reach - margin) / (law.scales * self.noise)))
+
+
+def solve(law: FeatureLaw, loss: Loss, ridge: float, samples_per_dim: float) -> Fit:
+    """The readout fitted to samples of a law, in the limit of many dimensions.
+
+    Parameters
+    ----------
+    law : of the features.
+    loss : of the margin.
+    ridge : λ ≥ 0 in (1/n) Σ ℓ + (λ/2)‖w‖². At 0 the minimiser must exist: n > p for a loss that
+        penalises confidence (`Square`), beyond the separability threshold for the others.
+    samples_per_dim : n/p, samples per *feature* dimension; inf is the population limit.
+
+    Raises `ConvergenceError` if the residual stays above 1e-9, `NoMinimiserError` (a ValueError)
+    where there is nothing to find.
+
+    Examples
+    --------
+    >>> from sparsetoken import Pooled, Task, Logistic
+    >>> law = Pooled().law(Task(length=1, sparsity=1, strength=2.0))
+    >>> fit = solve(law, Logistic(), ridge=0.05, samples_per_dim=2.0)
+    >>> round(fit.test_error, 8), fit.residual < 1e-9
+    (0.23220607, True)
+    """
+    return solve_many(law, loss, [ridge], [samples_per_dim])[0]
+
+
+def solve_many(
+    law: FeatureLaw, loss: Loss, ridge: ArrayLike, samples_per_dim: ArrayLike
+) -> list[Fit]:
+    """`solve` for every pair of the broadcast `ridge` and `samples_per_dim`, all at once.
+
+    >>> from sparsetoken import Pooled, Task, Square
+    >>> law = Pooled().law(Task(length=1, sparsity=1, strength=2.0))
+    >>> [round(fit.test_error, 4) for fit in solve_many(law, Square(), 0.1, [1.0, 10.0, np.inf])]
+    [0.3144, 0.1815, 0.1587]
+    """
+    ridges, samples = np.broadcast_arrays(*map(np.atleast_1d, (ridge, samples_per_dim)))
+    for value in ridges.ravel().tolist():
+        real("solve", "ridge", value, least=0)
+    for value in samples.ravel().tolist():
+        real("solve", "samples_per_dim", value, above=0, infinite=True)
+    ridges, samples = ridges.ravel().astype(float), samples.ravel().astype(float)
+    _refuse_without_minimiser(law, loss, ridges, samples)
+
+    found: dict[int, Fit] = {}
+    finite = np.isfinite(samples)
+    for chosen in (np.flatnonzero(finite), np.flatnonzero(~finite)):
+        if len(chosen):
+            problem = saddle.Saddle(law.compressed, loss, ridges[chosen], samples[chosen])
+            limit = not finite[chosen[0]]
+            start = saddle.population_start(problem) if limit else saddle.starting_point(problem)
+            solved = saddle.newton(problem, start, _AIM)
+            found.update(zip(chosen.tolist(), _fits(law, problem, *solved), strict=True))
+    return [found[index] for index in range(len(ridges))]
+
+
+def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
+    """The square loss in closed form (one scalar equation, then linear algebra); n/p finite.
+
+    `solve` gives the same by the general path.
+
+    >>> from sparsetoken import Pooled, Task
+    >>> law = Pooled().law(Task(length=1, sparsity=1, strength=2.0))
+    >>> round(solve_square(law, ridge=0.05, samples_per_dim=2.0).test_error, 8)
+    0.26687604
+    """
+    ridges = np.array([real("solve_square", "ridge", ridge, least=0)])
+    samples = np.array([real("solve_square", "samples_per_dim", samples_per_dim, above=0)])
+    loss = Square()
+    _refuse_without_minimiser(law, loss, ridges, samples)
+    problem = saddle.Saddle(law.compressed, loss, ridges, samples)
+    state = saddle.square_solution(problem)
+    residual = np.abs(saddle.equations(problem, state)[0]).max(axis=1)
+    return next(iter(_fits(law, problem, state, residual, np.ones(1, dtype=np.intp))))
+
+
+def _fits(
+    law: FeatureLaw,
+    problem: saddle.Saddle,
+    states: FloatArray,
+    residuals: FloatArray,
+    counts: NDArray[np.intp],
+) -> Iterable[Fit]:
+    """Certified results; a residual above the tolerance raises."""
+    directions = len(law.noisy)
+    for index, state in enumerate(states):
+        ridge, samples = float(problem.ridge[index]), float(problem.alpha[index])
+        residual = float(residuals[index])
+        if not residual <= TOLERANCE:
+            raise ConvergenceError(
+                f"solve: residual {residual:.1e} after {counts[index]} evaluations, "
+                f"{TOLERANCE:g} is required ({problem.loss!r}, ridge={ridge:g}, "
+                f"samples_per_dim={samples:g})"
+            )
+        rest, chi = (0.0, 0.0) if np.isinf(samples) else np.exp(state[-2:])
+        yield Fit(
+            law=law,
+            loss=problem.loss,
+            ridge=ridge,
+            samples_per_dim=samples,
+            weights=state[:directions].copy(),
+            bias=float(state[directions]),
+            rest=float(rest),
+            susceptibility=float(chi),
+            residual=residual,
+            iterations=int(counts[index]),
+        )
+
+
+def _refuse_without_minimiser(
+    law: FeatureLaw, loss: Loss, ridges: FloatArray, samples: FloatArray
+) -> None:
+    """Without a ridge a minimiser may not exist, or not be unique: say so instead of searching."""
+    bare = samples[ridges == 0]
+    if not len(bare):
+        return
+    fewest = float(bare.min())
+    if loss.penalises_confidence:
+        if fewest <= 1:
+            raise NoMinimiserError(
+                f"solve: with ridge=0 and samples_per_dim={fewest:g} (at most 1) infinitely many "
+                f"readouts interpolate the data under {loss!r}; use a positive ridge"
+            )
+        return
+    threshold = separability_threshold(law)
+    if fewest <= threshold:
+        raise NoMinimiserError(
+            f"solve: with ridge=0 and samples_per_dim={fewest:g}, at most the separability "
+            f"threshold {threshold:.6g}, the data are separable and {loss!r} has no unique finite "
+            "minimiser; use a positive ridge"
+        )

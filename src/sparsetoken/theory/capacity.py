@@ -1,0 +1,108 @@
+r"""Where data stop being linearly separable (Conjecture 1), for any feature law.
+
+n samples in p dimensions are separable with high probability iff n/p < α*, with
+
+    1/α* = min_{w,b} E[ (s G − y(Σ m_k w_k + b)/σ)₊² ],    s² = 1 + Σ_noisy w_k²,
+
+a convex problem: E[(sG + μ)₊²] = (μ² + s²)Φ(μ/s) + μ s φ(μ/s).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from sparsetoken.model.law import FeatureLaw
+from sparsetoken.theory.errors import ConvergenceError
+
+FloatArray = NDArray[np.float64]
+
+_TOLERANCE = 1e-10
+
+
+def separability_threshold(law: FeatureLaw) -> float:
+    """α*: n/p below which the data are linearly separable (inf beyond the range of floats).
+
+    p counts features; `capacity(task, classifier)` gives samples per embedding dimension.
+
+    >>> from sparsetoken.model.classifiers import Pooled
+    >>> from sparsetoken.model.task import Task
+    >>> round(separability_threshold(Pooled().law(Task(length=1, sparsity=1, strength=0.0))), 6)
+    2.0
+    """
+    directions = len(law.noisy)
+    point = np.zeros(directions + 1)
+    value, gradient, hessian = _objective(law, point)
+    for _ in range(2000):
+        if value == 0.0:
+            return float("inf")
+        if np.linalg.norm(gradient) * (1 + np.linalg.norm(point)) <= _TOLERANCE * value:
+            return 1.0 / value
+        damping = 1e-14 * np.trace(hessian) * np.eye(directions + 1)
+        step = -np.linalg.solve(hessian + damping, gradient)
+        best = _search(law, point, step, value)
+        if best is None:  # no decrease is left at this precision
+            break
+        point = best
+        value, gradient, hessian = _objective(law, point)
+    residual = np.linalg.norm(gradient) * (1 + np.linalg.norm(point)) / value
+    if residual <= 1e-6:  # the value is second order in it
+        return 1.0 / value
+    raise ConvergenceError(
+        f"capacity: relative gradient {residual:.1e} was reached, {_TOLERANCE:g} is required"
+    )
+
+
+def _search(
+    law: FeatureLaw, point: FloatArray, step: FloatArray, value: float
+) -> FloatArray | None:
+    """A point along the step with a smaller objective: halved if need be, doubled while it pays.
+
+    The objective falls like a Gaussian tail, on which plain Newton steps are far too short.
+    """
+    length = 1.0
+    trial = _value(law, point + step)
+    while not trial < value:
+        length *= 0.5
+        if length < 1e-12:
+            return None
+        trial = _value(law, point + length * step)
+    while (further := _value(law, point + 2 * length * step)) < trial and length < 1e6:
+        length, trial = 2 * length, further
+    return point + length * step
+
+
+def _margins(law: FeatureLaw, point: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """The mean μ of sG + μ for each atom, its derivative (atoms, K+1), and s."""
+    slopes = -np.column_stack([law.means, np.ones(len(law.labels))])
+    slopes *= (law.labels / law.scales)[:, None]
+    return slopes @ point, slopes, float(np.sqrt(1.0 + law.noisy @ point[:-1] ** 2))
+
+
+def _value(law: FeatureLaw, point: FloatArray) -> float:
+    mean, _, s = _margins(law, point)
+    t = mean / s
+    return float(s * s * (law.weights @ ((t * t + 1) * ndtr(t) + t * _density(t))))
+
+
+def _objective(law: FeatureLaw, point: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """Value, gradient and Hessian in (w, b)."""
+    mean, slopes, s = _margins(law, point)
+    t = mean / s
+    tail, density = ndtr(t), _density(t)
+    p = law.weights
+    value = s * s * (p @ ((t * t + 1) * tail + t * density))
+    by_mean = p * 2 * s * (t * tail + density)
+    by_scale = 2 * s * (p @ tail)
+    ds = np.append(np.where(law.noisy, point[:-1], 0.0), 0.0) / s
+    gradient = by_mean @ slopes + by_scale * ds
+    mixed = np.outer((p * 2 * density) @ slopes, ds)
+    hessian = (slopes.T * (p * 2 * tail)) @ slopes + mixed + mixed.T
+    hessian += 2 * (p @ (tail - t * density)) * np.outer(ds, ds)
+    hessian += by_scale / s * (np.diag(np.append(law.noisy, 0.0)) - np.outer(ds, ds))
+    return float(value), gradient, hessian
+
+
+def _density(t: FloatArray) -> FloatArray:
+    return np.exp(-0.5 * t * t) / np.sqrt(2 * np.pi)

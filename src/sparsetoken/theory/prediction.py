@@ -1,0 +1,228 @@
+r"""From a task, a classifier and a protocol to what the trained classifier does.
+
+    align (stages 1–3)  →  classifier.law(task, query)  →  solve (stage 4)  →  Prediction
+
+Samples are counted per *embedding* dimension d for every classifier; `Vectorized` has L features
+for each, so its readout sees n/p = readout_samples/L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsetoken.model.classifiers import Classifier, Query, Vectorized
+from sparsetoken.model.law import FeatureLaw
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.scores import Scores
+from sparsetoken.model.task import Task
+from sparsetoken.theory.alignment import align
+from sparsetoken.theory.asymptotics import Fit, solve_many
+from sparsetoken.theory.capacity import separability_threshold
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a classifier trained by the protocol does, in the limit of many dimensions.
+
+    Every number of the `fit` is here too; `query` is None for a classifier without one.
+    """
+
+    task: Task
+    classifier: Classifier
+    protocol: Protocol
+    query: Query | None
+    fit: Fit
+
+    @property
+    def test_error(self) -> float:
+        """Probability that a fresh sample is misclassified."""
+        return self.fit.test_error
+
+    @property
+    def train_error(self) -> float:
+        """Fraction of the readout's training samples that are misclassified."""
+        return self.fit.train_error
+
+    @property
+    def train_loss(self) -> float:
+        """Mean loss on the readout's training samples, without the ridge term."""
+        return self.fit.train_loss
+
+    @property
+    def auc(self) -> float:
+        """Probability that a fresh positive sample scores above a fresh negative one."""
+        return self.fit.auc
+
+    @property
+    def bias(self) -> float:
+        return self.fit.bias
+
+    @property
+    def scores(self) -> Scores:
+        """Test scores of both classes: error rates, average precision, sensitivity, …"""
+        return self.fit.scores
+
+    @property
+    def residual(self) -> float:
+        """Largest scale-free residual of the equations solved; at most 1e-9."""
+        return self.fit.residual
+
+    @property
+    def iterations(self) -> int:
+        """Evaluations of the equations it took."""
+        return self.fit.iterations
+
+    @property
+    def converged(self) -> bool:
+        """Always True: a fit that does not converge raises `ConvergenceError`."""
+        return self.fit.converged
+
+    @property
+    def objective(self) -> str:
+        """What stage 4 minimised, in words."""
+        return self.fit.objective
+
+    def roc(self, points: int = 201) -> tuple[FloatArray, FloatArray]:
+        """False and true positive rates, both rising from 0 to 1; two arrays."""
+        return self.fit.roc(points)
+
+    def on(self, other_task: Task) -> Scores:
+        """The trained classifier met with another task: length generalisation, any shift.
+
+        >>> from sparsetoken import Attention
+        >>> trained = predict(Task(10, 1, 5.0), Attention(cosine=0.95, sharpness=1.0), Protocol())
+        >>> trained.on(Task(20, 1, 5.0)).test_error > trained.test_error
+        True
+        """
+        if not isinstance(self.classifier, Vectorized):
+            return self.classifier.law(other_task, self.query).scores(self.fit.readout)
+        if other_task.length != self.task.length:
+            raise ValueError(
+                "Prediction: on(other_task) for Vectorized must keep the length "
+                f"{self.task.length} (one weight per position), got {other_task.length}"
+            )
+        if len(self.fit.weights) == 1:  # equal weights: where the signal sits makes no difference
+            return self.classifier.law(replace(other_task, places=None)).scores(self.fit.readout)
+        return self.classifier.law_by_position(other_task).scores(self.fit.readout)
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve(Sequence[Prediction]):
+    """Predictions along a range of readout samples, with their numbers as arrays."""
+
+    readout_samples: FloatArray
+    predictions: tuple[Prediction, ...]
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.predictions[index]
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return iter(self.predictions)
+
+    def _column(self, name: str) -> FloatArray:
+        return np.array([getattr(prediction, name) for prediction in self.predictions])
+
+    @property
+    def test_error(self) -> FloatArray:
+        return self._column("test_error")
+
+    @property
+    def train_error(self) -> FloatArray:
+        return self._column("train_error")
+
+    @property
+    def train_loss(self) -> FloatArray:
+        return self._column("train_loss")
+
+    @property
+    def auc(self) -> FloatArray:
+        return self._column("auc")
+
+    def to_frame(self) -> pd.DataFrame:
+        """A table with one row per number of samples."""
+        import pandas as pd
+
+        names = ("test_error", "train_error", "train_loss", "auc", "bias", "residual")
+        columns = {name: self._column(name) for name in names}
+        return pd.DataFrame({"readout_samples": self.readout_samples, **columns})
+
+
+def predict(task: Task, classifier: Classifier, protocol: Protocol) -> Prediction:
+    """Train the classifier on the task by the protocol, in the limit of many dimensions.
+
+    Examples
+    --------
+    >>> from sparsetoken import Attention
+    >>> task = Task(length=10, sparsity=1, strength=5.0)
+    >>> learned = predict(task, Attention(), Protocol(query_samples=2.0, readout_samples=4.0))
+    >>> linear = predict(task, Pooled(), Protocol(readout_samples=4.0))
+    >>> learned.test_error < 0.12 < linear.test_error
+    True
+    """
+    return learning_curve(task, classifier, protocol, [protocol.readout_samples])[0]
+
+
+def learning_curve(
+    task: Task, classifier: Classifier, protocol: Protocol, readout_samples: Sequence[float]
+) -> LearningCurve:
+    """`predict` at many numbers of readout samples per dimension, solved together on one law.
+
+    Examples
+    --------
+    >>> task = Task(length=10, sparsity=1, strength=5.0)
+    >>> curve = learning_curve(task, Pooled(), Protocol(), readout_samples=[2.0, 8.0, float("inf")])
+    >>> curve.test_error.round(4).tolist()
+    [0.4079, 0.3018, 0.2146]
+    """
+    protocols = [replace(protocol, readout_samples=value) for value in readout_samples]
+    query, law = trained_law(task, classifier, protocol)
+    samples = np.array([each.readout_samples for each in protocols])
+    if not len(samples):
+        return LearningCurve(samples, ())
+    fits = solve_many(law, protocol.loss, protocol.ridge, samples / law.features_per_dim)
+    predictions = tuple(
+        Prediction(task, classifier, each, query, fit)
+        for each, fit in zip(protocols, fits, strict=True)
+    )
+    return LearningCurve(samples, predictions)
+
+
+def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = None) -> float:
+    """Samples per embedding dimension below which the training data are linearly separable.
+
+    A learned query (`Attention()`) needs the protocol that teaches it.
+
+    Examples
+    --------
+    >>> task = Task(length=10, sparsity=1, strength=5.0)
+    >>> round(capacity(task, Pooled()), 4), round(capacity(task, Vectorized()), 3)
+    (2.9501, 29.501)
+    """
+    if classifier.learns_query and protocol is None:
+        raise ValueError(
+            "capacity: protocol must be given for a learned query "
+            "(or freeze it: Attention(cosine=…, sharpness=…)), got None"
+        )
+    _, law = trained_law(task, classifier, protocol or Protocol())
+    return separability_threshold(law) * law.features_per_dim
+
+
+def trained_law(
+    task: Task, classifier: Classifier, protocol: Protocol
+) -> tuple[Query | None, FeatureLaw]:
+    """The query after stages 1–3 (None without one) and the law of the features it gives."""
+    query = align(task, protocol) if classifier.learns_query else None
+    return query, classifier.law(task, query)
