@@ -1,16 +1,17 @@
 """sparsetoken: when does attention pooling find a sparse signal that linear pooling misses?
 
-A sample is L tokens in R^d. A positive sample hides a weak signal in R random tokens, a negative one is
-pure noise. The story in the order of the public names:
+A sample is L tokens in R^d. A positive sample hides a weak signal in R random tokens, a negative
+one is pure noise. The story in the order of the public names:
 
-1. `Task` says what a sample is; `Square`, `Logistic`, `SquaredHinge`, `Huber` what training minimises.
-2. `Pooled`, `Vectorized`, `Attention` turn tokens into features. Each has a `FeatureLaw`: all that the theory
-   needs to know of it.
+1. `Task` says what a sample is; `Square`, `Logistic`, `SquaredHinge` and `Huber` what training
+   minimises.
+2. `Pooled`, `Vectorized`, `Attention` turn tokens into features. Each has a `FeatureLaw`: all that
+   the theory needs to know of it.
 3. `Protocol` says how it is trained; `align` gives the query that two gradient steps learn.
-4. `solve` fits a readout to any law, exactly, in the limit of many dimensions; `predict` and `learning_curve`
-   do so for a task, a classifier and a protocol.
-5. `capacity` says where data stop being separable; `oracle_error`, `bayes_error` and `signal_threshold`
-   what is possible at all.
+4. `solve` fits a readout to any law, exactly, in the limit of many dimensions; `predict` and
+   `learning_curve` do so for a task, a classifier and a protocol.
+5. `capacity` says where data stop being separable; `oracle_error`, `bayes_error` and
+   `signal_threshold` what is possible at all.
 
 >>> import sparsetoken as st
 >>> task = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name lives; it is imported when first used, so that `import sparsetoken` stays fast.
+# Where each public name lives. It is imported when first used: `import sparsetoken` stays fast.
 _HOMES = {
     "model.task": ("Task", "Sample"),
     "model.losses": ("Square", "Logistic", "SquaredHinge", "Huber"),

@@ -1,13 +1,14 @@
 r"""The classifiers sign(⟨w, f(X)⟩ + b): their features and the laws of those features.
 
-| classifier   | feature f(X)           | p   | explicit directions         | m given y = +1, places v           | σ    |
-|--------------|------------------------|-----|-----------------------------|-------------------------------------|------|
-| `Pooled`     | Xᵀ1/L                  | d   | ξ (noisy)                   | θR/L                                | L^-½ |
-| `Vectorized` | X, flattened           | L·d | L^-½ 1⊗ξ, or e_l⊗ξ (noisy)  | θR/√L, or θv_l                      | 1    |
-| `Attention`  | Xᵀ softmax(βXq)        | d   | q̂ (not noisy), ξ⊥ (noisy)  | ⟨a,g⟩ and √(1−s²)θ⟨a,v⟩             | ‖a‖  |
+| classifier   | feature f(X)    | p   | explicit directions       | m for places v          | σ   |
+|--------------|-----------------|-----|---------------------------|-------------------------|-----|
+| `Pooled`     | Xᵀ1/L           | d   | ξ (noisy)                 | θR/L                    | L^-½|
+| `Vectorized` | X, flattened    | L·d | L^-½1⊗ξ, or e_l⊗ξ (noisy) | θR/√L, or θv_l          | 1   |
+| `Attention`  | Xᵀ softmax(βXq) | d   | q̂ (not), ξ⊥ (noisy)      | ⟨a,g⟩ and √(1−s²)θ⟨a,v⟩ | ‖a‖ |
 
-A negative sample has θ = 0. For attention the tokens enter through their projections on the query,
-g_l ~ N(θ s v_l, 1), s the cosine of query and signal, and a = softmax(τg), τ = β‖q‖.
+This is a positive sample; a negative one has θ = 0. For attention the tokens enter through their
+projections on the query, g_l ~ N(θ s v_l, 1), s the cosine of query and signal, and
+a = softmax(τg), τ = β‖q‖.
 
 `Vectorized` with uniform places: by symmetry the best readout treats all positions alike, so one
 direction is enough. With position weights it keeps one coordinate per position.
@@ -214,7 +215,7 @@ def attention_coordinates(
 
 @lru_cache(maxsize=32)
 def _attention_law(task: Task, cosine: float, sharpness: float) -> FeatureLaw:
-    """Scrambled Sobol points in L dimensions for g; the R signal tokens take the first, best ones."""
+    """Scrambled Sobol points in L dimensions for g; the signal tokens take the first, best ones."""
     from scipy.stats import qmc  # heavy: only when a law is built
 
     count = _cloud_size(task.length)

@@ -3,8 +3,8 @@ r"""Fewer atoms, same moments: a discrete law replaced by a smaller one, exactly
 A law on N atoms and any D functions of them: Carathéodory says that D atoms, with new positive
 weights, reproduce all D averages. `recombine` finds them by linear algebra alone (no optimiser,
 nothing to tune): along a null vector of the D×n matrix of function values the averages do not
-change, so weights move along it until one of them reaches zero. Atoms are first bundled into 2D groups,
-so that the cost is O(ND + D³ log(N/D)).
+change, so weights move along it until one of them reaches zero. Atoms are first bundled into 2D
+groups, so that the cost is O(ND + D³ log(N/D)).
 """
 
 from __future__ import annotations

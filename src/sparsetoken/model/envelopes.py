@@ -1,7 +1,7 @@
 r"""Gaussian averages of a loss's Moreau envelope: all that the theory asks of a loss.
 
-For a margin x = mean + deviation·G, G ~ N(0,1), and u = prox(x; V), i.e. u + Vℓ′(u) = x, it needs the
-averages of ψ = ℓ′(u) and δ = ∂ψ/∂x = ℓ″(u)/(1 + Vℓ″(u)) listed in `Moments`, and of ℓ(u).
+For a margin x = mean + deviation·G, G ~ N(0,1), and u = prox(x; V), i.e. u + Vℓ′(u) = x, it needs
+the averages of ψ = ℓ′(u) and δ = ∂ψ/∂x = ℓ″(u)/(1 + Vℓ″(u)) listed in `Moments`, and of ℓ(u).
 
 Two families of losses know how to average. `PiecewiseQuadratic` does it in closed form (Φ and φ),
 exact at kinks. `Smooth` integrates over the minimiser u instead of the noise: x(u) = u + Vℓ′(u) is
@@ -163,7 +163,8 @@ def _density(x: Any) -> Any:
 class Smooth:
     """An analytic convex loss; Gaussian averages by quadrature over the minimiser u.
 
-    Substituting x = u + Vℓ′(u) in E f = ∫ f(u) φ((x − mean)/deviation) dx/deviation makes f explicit.
+    Substituting x = u + Vℓ′(u) in E f = ∫ f(u) φ((x − mean)/deviation) dx/deviation leaves f
+    explicit.
     The nodes are equidistant in t, u = centre + sinh t: dense (spacing `step`) at the centre, where
     the loss bends, geometric away from it, where only the wide Gaussian varies. The integrand is
     analytic in |Im t| < ~0.7 and vanishes at both ends, so the trapezoidal rule converges like

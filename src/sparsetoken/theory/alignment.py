@@ -75,8 +75,8 @@ def _limits(task: Task, protocol: Protocol) -> _Limits:
 def align(task: Task, protocol: Protocol) -> Query:
     """Overlap, norm, cosine and sharpness of the query that stages 1–3 learn.
 
-    The cosine may be negative: with rare or frequent positives the bias step can turn the query away
-    from the signal. It is 0 for a query of zero (length 1: there is nothing to attend to).
+    The cosine may be negative: with rare or frequent positives the bias step can turn the query
+    away from the signal. It is 0 for a query of zero (length 1: there is nothing to attend to).
 
     Examples
     --------

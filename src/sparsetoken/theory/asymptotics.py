@@ -33,7 +33,6 @@ from sparsetoken.theory.errors import ConvergenceError, NoMinimiserError
 
 FloatArray = NDArray[np.float64]
 
-TOLERANCE = 1e-9  # of the certified residual
 _AIM = 1e-11  # where Newton stops: one more step would only stir the rounding
 
 
@@ -168,6 +167,8 @@ def solve_many(
             limit = not finite[chosen[0]]
             start = saddle.population_start(problem) if limit else saddle.starting_point(problem)
             solved = saddle.newton(problem, start, _AIM)
+            if not limit:
+                _retry(problem, *solved)
             found.update(zip(chosen.tolist(), _fits(law, problem, *solved), strict=True))
     return [found[index] for index in range(len(ridges))]
 
@@ -192,6 +193,17 @@ def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
     return next(iter(_fits(law, problem, state, residual, np.ones(1, dtype=np.intp))))
 
 
+def _retry(
+    problem: saddle.Saddle, states: FloatArray, residuals: FloatArray, counts: NDArray[np.intp]
+) -> None:
+    """Solve again, by continuation, what Newton left above the tolerance; in place."""
+    for index in np.flatnonzero(~(residuals <= saddle.CERTIFIED)):
+        again = saddle.continuation(problem.subset(np.array([index])), _AIM)
+        if again[1][0] < residuals[index]:
+            states[index], residuals[index] = again[0][0], again[1][0]
+        counts[index] += again[2][0]
+
+
 def _fits(
     law: FeatureLaw,
     problem: saddle.Saddle,
@@ -204,10 +216,10 @@ def _fits(
     for index, state in enumerate(states):
         ridge, samples = float(problem.ridge[index]), float(problem.alpha[index])
         residual = float(residuals[index])
-        if not residual <= TOLERANCE:
+        if not residual <= saddle.CERTIFIED:
             raise ConvergenceError(
                 f"solve: residual {residual:.1e} after {counts[index]} evaluations, "
-                f"{TOLERANCE:g} is required ({problem.loss!r}, ridge={ridge:g}, "
+                f"{saddle.CERTIFIED:g} is required ({problem.loss!r}, ridge={ridge:g}, "
                 f"samples_per_dim={samples:g})"
             )
         rest, chi = (0.0, 0.0) if np.isinf(samples) else np.exp(state[-2:])

@@ -35,7 +35,7 @@ FloatArray = NDArray[np.float64]
 REPLICATES = 16  # independent scrambles: their spread is the standard error
 ALL_DRAWN = 512  # tokens up to which every one is drawn
 LARGEST = 256  # tokens drawn of a longer block
-MOST_NUMBERS = 8_500_000  # numbers kept for one class of samples (68 MB)
+MOST_NUMBERS = 12_000_000  # kept for one class of samples: 96 MB
 MOST_TOKENS = MOST_NUMBERS >> 10  # what can be drawn one by one: 2^10 samples of them are kept
 _MOST_SAMPLES = 1 << 16
 _SOBOL_DIMENSIONS = 1200  # beyond, pseudo-random numbers are as good
@@ -163,7 +163,7 @@ def softmax_sums(tokens: Tokens, sharpness: float) -> SoftmaxSums:
     if width == 0:
         return SoftmaxSums(np.full(draws, -np.inf), np.zeros(draws))
     log_total, mean = np.empty(draws), np.empty(draws)
-    for rows in _row_blocks(draws, width):
+    for rows in row_blocks(draws, width):
         seen = tokens.seen[rows]
         top = seen.max(axis=1)
         weights = np.exp(sharpness * (seen - top[:, None]))
@@ -198,24 +198,19 @@ def log_elementary(
 ) -> tuple[FloatArray, FloatArray]:
     """log e_{R−1}(x) and log e_R(x) for every row of log x, shape (N, n), 1 ≤ R = size ≤ n.
 
-    `hidden` = (tokens, θ) adds the hidden tokens of `tokens`, with values e^{θg}.
+    `hidden` = (tokens, θ) adds the hidden tokens of `tokens`, with values e^{θg}. Holds about
+    100·N·n bytes: give it `row_blocks` at a time.
 
     >>> lower, upper = log_elementary(np.log([[1.0, 2.0, 3.0]]), 2)
     >>> np.exp([lower[0], upper[0]]).round(9).tolist()
     [6.0, 11.0]
     """
-    draws, width = log_values.shape
-    lower, upper = np.empty(draws), np.empty(draws)
-    for rows in _row_blocks(draws, max(width, 512)):
-        values = log_values[rows]
-        powers = np.empty((0, len(values)))
-        if hidden is not None:
-            powers = _hidden_powers(hidden[0].rows(rows), hidden[1], _SERIES if size > 1 else 1)
-        if size == 1:
-            lower[rows], upper[rows] = 0.0, _log_sum(values, powers)
-        else:
-            lower[rows], upper[rows] = _on_circle(values, size, powers)
-    return lower, upper
+    log_powers = np.empty((0, len(log_values)))
+    if hidden is not None and hidden[0].hidden:
+        log_powers = _hidden_powers(*hidden, _SERIES if size > 1 else 1)
+    if size == 1:
+        return np.zeros(len(log_values)), _log_sum(log_values, log_powers)
+    return _on_circle(log_values, size, log_powers)
 
 
 def _log_sum(values: FloatArray, log_powers: FloatArray) -> FloatArray:
@@ -262,7 +257,7 @@ def _on_circle(
     spacing = 2 * np.pi / np.maximum(nodes, 9.5 * np.sqrt(variance))  # (N,)
     angles = np.arange(_HALF_NODES + 1)[:, None] * spacing  # (17, N)
     turn = np.exp(1j * angles) - 1
-    product = np.exp(sum_series(series, angles))
+    product = np.exp(_sum_series(series, angles))
     term = np.empty_like(turn)
     for coin in np.ascontiguousarray(coins.T):
         np.multiply(turn, coin, out=term)
@@ -277,7 +272,7 @@ def _on_circle(
     return results[0], results[1]
 
 
-def sum_series(series: FloatArray, angles: FloatArray) -> NDArray[np.complex128]:
+def _sum_series(series: FloatArray, angles: FloatArray) -> NDArray[np.complex128]:
     """Σ_i series_i (e^{i·angle} − 1) for i = 1, 2, …; shape of `angles`."""
     total = np.zeros(angles.shape, dtype=complex)
     for i, coefficient in enumerate(series, start=1):
@@ -308,14 +303,15 @@ def _tilt(values: FloatArray, heads: float, log_powers: FloatArray) -> FloatArra
         with np.errstate(all="ignore"):
             step = np.log(total / heads) * total / slope
             if not len(log_powers):
-                step += np.log((n - heads) / (n - total)) * total * (n - total) / (n * slope)
+                step += np.log((n - heads) / (n - total)) * total / slope
+                step *= (n - total) / n
         moved = guess + np.where(np.abs(step) < 50.0, step, np.sign(total - heads))
         middle = 0.5 * (low + high)
         guess = np.where((moved > low) & (moved < high), moved, middle)
     return guess
 
 
-def _row_blocks(draws: int, width: int) -> list[slice]:
+def row_blocks(draws: int, width: int) -> list[slice]:
     """Rows in blocks of about 2^19 numbers, so that temporaries stay small."""
     size = max(1, (1 << 19) // max(width, 1))
     return [slice(start, start + size) for start in range(0, draws, size)]

@@ -16,7 +16,8 @@ Every function takes a batch of problems on one law: leading axis `problems`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +28,7 @@ from sparsetoken.model.losses import Loss
 
 FloatArray = NDArray[np.float64]
 
+CERTIFIED = 1e-9  # largest residual of a solution
 LONGEST_LOG_STEP = 1.5
 MOST_STEPS = 400
 _LEAST_NOISE = 1e-6  # r is kept above this where it vanishes: an error of its square
@@ -261,10 +263,55 @@ def newton(
     return state, np.abs(g).max(axis=1), count
 
 
+def continuation(
+    problem: Saddle, tolerance: float
+) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
+    """One problem by way of larger ridges, for the few on which Newton's cold start gets stuck.
+
+    Under a ridge so large that w is small, the bias alone balances the classes: a scalar equation.
+    From there the ridge falls by factors (ten, less where a step fails) to its value, each solution,
+    extrapolated, starting the next. Returns what `newton` does.
+    """
+    target = float(problem.ridge[0])
+    floor = 1e-14 * float(problem.law.weights @ problem.law.scales**2)  # stands for no ridge
+    ridge = max(target, 1e4 * floor / 1e-14)
+    state = _balance_bias(replace(problem, ridge=np.array([ridge])))
+    state, residual, count = newton(replace(problem, ridge=np.array([ridge])), state, tolerance)
+    slope, factor = np.zeros_like(state), 10.0  # ∂state/∂log ridge
+    while residual[0] <= CERTIFIED and ridge > target and factor > 1.001:
+        lower = max(ridge / factor, target) if ridge > floor else target
+        drop = math.log(lower / ridge) if lower > 0 else 0.0
+        rung = replace(problem, ridge=np.array([lower]))
+        new, new_residual, more = newton(rung, state + slope * drop, tolerance)
+        count = count + more
+        if new_residual[0] <= CERTIFIED:
+            slope = (new - state) / drop if drop else slope
+            state, residual, ridge = new, new_residual, lower
+            factor = min(10.0, factor * 2)
+        else:
+            factor = math.sqrt(factor)
+    return state, residual if ridge == target else np.array([np.inf]), count
+
+
+def _balance_bias(problem: Saddle) -> FloatArray:
+    """The starting point with the bias that makes E[yψ] = 0, by bisection."""
+    state = starting_point(problem)
+    signed = problem.law.weights * problem.law.labels
+    low, high = -1e3, 1e3  # losses bend at margins of order one
+    for _ in range(60):
+        state[:, -3] = 0.5 * (low + high)
+        at = _Point(problem, state[:, :-2], np.exp(state[:, -2]), np.exp(state[:, -1]))
+        if (at.moments.psi @ signed)[0] > 0:
+            high = float(state[0, -3])
+        else:
+            low = float(state[0, -3])
+    return state
+
+
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Solve each system; a singular one in the sense of least squares."""
     try:
         return np.linalg.solve(matrix, right[..., None])[..., 0]
     except np.linalg.LinAlgError:
         pairs = zip(matrix, right, strict=True)
-        return np.stack([np.asarray(np.linalg.lstsq(a, b)[0], dtype=float) for a, b in pairs])
+        return np.array([np.linalg.lstsq(a, b)[0] for a, b in pairs], dtype=np.float64)
