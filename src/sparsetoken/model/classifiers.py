@@ -17,6 +17,7 @@ direction is enough. With position weights it keeps one coordinate per position.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -215,26 +216,34 @@ def attention_coordinates(
 
 @lru_cache(maxsize=32)
 def _attention_law(task: Task, cosine: float, sharpness: float) -> FeatureLaw:
-    """Scrambled Sobol points in L dimensions for g; the signal tokens take the first, best ones."""
-    from scipy.stats import qmc  # heavy: only when a law is built
-
-    count = _cloud_size(task.length)
-    places = np.arange(task.length) < task.sparsity
+    """Atoms from quasi-random token noise; the signal tokens take the first, best coordinates."""
+    signal = (np.arange(task.length) < task.sparsity).astype(float)
     sides = []
-    for seed, signal in ((1, places.astype(float)), (2, np.zeros(task.length))):
-        engine = qmc.Sobol(task.length, scramble=True, rng=np.random.default_rng(seed))
-        means, scales = np.empty((count, 2)), np.empty(count)
-        block = 1 << max(0, (_BLOCK // task.length).bit_length() - 1)
-        for start in range(0, count, block):
-            part = slice(start, min(start + block, count))
-            noise = ndtri(np.clip(engine.random(part.stop - start), 1e-15, 1 - 1e-15))
-            means[part], scales[part] = attention_coordinates(
-                noise, signal, task, cosine, sharpness
-            )
-        sides.append((means, scales, np.full(count, 1.0 / count)))
+    for seed, places in ((1, signal), (2, np.zeros(task.length))):
+        blocks = [
+            attention_coordinates(noise, places, task, cosine, sharpness)
+            for noise in _noise_cloud(task.length, seed)
+        ]
+        means, scales = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
     return FeatureLaw.of_classes(0.5, sides[0], sides[1], [False, True])
 
 
-def _cloud_size(length: int) -> int:
-    """Points per class: fewer for very long samples, whose averages fluctuate less."""
-    return _CLOUD if length <= 512 else _CLOUD // 4
+def _noise_cloud(length: int, seed: int) -> Iterator[FloatArray]:
+    """Scrambled Sobol normals, in blocks of shape (points, L) that fit in memory.
+
+    A cloud of short samples comes in one block, shifted and turned so that its mean is exactly 0
+    and its covariance exactly 1. Long samples get fewer points: their averages fluctuate less.
+    """
+    from scipy.stats import qmc  # heavy: only when a law is built
+
+    count = _CLOUD if length <= 512 else _CLOUD // 4
+    engine = qmc.Sobol(length, scramble=True, rng=np.random.default_rng(seed))
+    block = min(count, 1 << (_BLOCK // length).bit_length() - 1)
+    for _ in range(0, count, block):
+        noise = ndtri(np.clip(engine.random(block), 1e-15, 1 - 1e-15))
+        if block == count:
+            noise -= noise.mean(axis=0)
+            root = np.linalg.cholesky(noise.T @ noise / count)
+            noise = np.linalg.solve(root, noise.T).T
+        yield noise

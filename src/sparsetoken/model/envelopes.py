@@ -173,7 +173,7 @@ class Smooth:
     """
 
     steepest: ClassVar[float] = 1.0  # −ℓ′(−∞): V times it is the farthest a prox moves
-    step: ClassVar[float] = 0.15
+    step: ClassVar[float] = 0.11
     reach: ClassVar[float] = 8.5  # standard deviations kept on either side: Φ(−8.5) ~ 1e-17
 
     @property
@@ -229,17 +229,19 @@ class Smooth:
         """Nodes u and du/deviation for each element; the last axis is new."""
         # e^{-u} tilts the Gaussian to the left by its variance, as far as the loss bends at all
         tilt = np.minimum(deviation**2, np.maximum(mean, 0.0))
-        lowest = deviation - self.steepest * variance
-        bends = np.minimum(np.maximum(mean, lowest), -deviation)
+        # for V above the noise the loss bends between x = −V and 0; the nodes gather there
+        edge = 3.0 * deviation
+        bends = self.steepest * variance > 2 * edge
+        bend = np.minimum(np.maximum(mean, edge - self.steepest * variance), -edge)
         ends = np.stack(
-            [mean - self.reach * deviation - tilt, mean + self.reach * deviation, mean, bends]
+            [mean - self.reach * deviation - tilt, mean + self.reach * deviation, mean, bend]
         )
         left, right, bulk, centre = self.prox(ends, variance)
-        centre = np.where(lowest < -deviation, centre, 0.0)
+        centre = np.where(bends, centre, 0.0)
         at_centre, at_bulk = (
             deviation / (1.0 + variance * self.curvature(u)) for u in (centre, bulk)
         )
-        width = np.minimum(at_centre, 1.0)  # of the dense region
+        width = np.where(bends, np.minimum(at_centre, 1.0), 1.0)  # of the dense region
         start, stop = np.arcsinh((left - centre) / width), np.arcsinh((right - centre) / width)
         finest = np.minimum(self.step, 0.6 * at_bulk / np.hypot(bulk - centre, width))
         count = max(32, int(np.ceil(np.max((stop - start) / finest, initial=0.0))) + 1)

@@ -25,7 +25,7 @@ from sparsetoken.model.checks import real, whole
 
 FloatArray = NDArray[np.float64]
 
-_STRATA, _GROUPS = 16, 160  # merged components: deviations × means
+_STRATA, _GROUPS = 8, 160  # merged components: deviations × means
 
 
 class Mixture(NamedTuple):
@@ -71,21 +71,26 @@ class Mixture(NamedTuple):
         return 0.5 * (low + high)
 
     def merged(self) -> Mixture:
-        """At most 16 × 160 components: neighbours in (deviation, mean) become one Gaussian."""
+        """At most 8 × 160 components: neighbours in (deviation, mean) become one Gaussian."""
         if len(self.mean) <= _STRATA * _GROUPS:
             return self
-        order = np.argsort(self.deviation, kind="stable")
-        parts = [
-            part[np.argsort(self.mean[part], kind="stable")]
-            for part in np.array_split(order, _STRATA)
+        parts = np.array_split(np.argsort(self.deviation, kind="stable"), _STRATA)
+        parts = [part[np.argsort(self.mean[part], kind="stable")] for part in parts]
+        # cosine spacing: fine groups in both tails, where the classes meet
+        share = 0.5 - 0.5 * np.cos(np.linspace(0, np.pi, _GROUPS + 1)[1:-1])
+        groups = [
+            group
+            for part in parts
+            for group in np.split(part, np.unique((share * len(part)).astype(int)))
+            if len(group)
         ]
-        groups = [g for part in parts for g in np.array_split(part, _GROUPS)]
-        starts = np.cumsum([0] + [len(g) for g in groups[:-1]])
+        sizes = [len(group) for group in groups]
+        starts = np.cumsum([0, *sizes[:-1]])
         order = np.concatenate(groups)
         p, m = self.weight[order], self.mean[order]
         weight = np.add.reduceat(p, starts)
         mean = np.add.reduceat(p * m, starts) / weight
-        spread = (m - np.repeat(mean, [len(g) for g in groups])) ** 2 + self.deviation[order] ** 2
+        spread = (m - np.repeat(mean, sizes)) ** 2 + self.deviation[order] ** 2
         return Mixture(mean, np.sqrt(np.add.reduceat(p * spread, starts) / weight), weight)
 
 

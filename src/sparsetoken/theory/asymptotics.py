@@ -196,12 +196,14 @@ def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
 def _retry(
     problem: saddle.Saddle, states: FloatArray, residuals: FloatArray, counts: NDArray[np.intp]
 ) -> None:
-    """Solve again, by continuation, what Newton left above the tolerance; in place."""
+    """Solve again, by other routes, what Newton left above the tolerance; in place."""
     for index in np.flatnonzero(~(residuals <= saddle.CERTIFIED)):
-        again = saddle.continuation(problem.subset(np.array([index])), _AIM)
-        if again[1][0] < residuals[index]:
-            states[index], residuals[index] = again[0][0], again[1][0]
-        counts[index] += again[2][0]
+        for route in (saddle.from_population, saddle.continuation):
+            state, residual, count = route(problem.subset(np.array([index])), _AIM)
+            counts[index] += count[0]
+            if residual[0] <= saddle.CERTIFIED:
+                states[index], residuals[index] = state[0], residual[0]
+                break
 
 
 def _fits(

@@ -1,11 +1,13 @@
 r"""The noise of one sample as the oracle needs it: few numbers, however long the sample is.
 
-`Tokens` holds N draws of n independent N(0, 1) tokens. Up to 512 tokens are all drawn. Of more,
-only the k largest are (exactly, by Rényi's representation: with E_i standard exponentials)
+`Tokens` holds N draws of n independent N(0, 1) tokens in decreasing order (no statistic here minds the
+order, and a Sobol sequence whose first coordinates are the largest tokens is up to a hundred times more precise than
+one of L equal coordinates), by Rényi's representation, with E_i standard exponentials:
 
     Γ_j = Σ_{i≤j} E_i/(n−i+1),   P_j = 1 − e^{−Γ_j} the upper tail,   g_(j) = −Φ⁻¹(P_j);
 
-given t = g_(k) the other m = n − k, *hidden*, are independent N(0, 1) conditioned to lie below t.
+Up to 512 tokens are all drawn, exactly. Of more, only the k largest are; given t = g_(k) the
+other m = n − k, *hidden*, are independent N(0, 1) conditioned to lie below t.
 They enter every statistic through sums Σ h(g), which are replaced by their Gaussian limit, with exact
 means and covariances: from M(s) = E[e^{s(g−t)} | g < t] = e^{−t²/2} q(s−t)/Φ(t), q(x) = e^{x²/2}Φ(−x),
 
@@ -19,7 +21,7 @@ Elementary symmetric polynomials e_j(x) = [z^j] Π(1 + x_l z) come from Cauchy's
 |z| = 1/μ. With μ such that p_l = x_l/(μ + x_l) sum to about j, μ^{-j} e_j/Π(1 + x_l/μ) is the
 probability that independent coins p_l show j heads: close to its largest value, never tiny, and
 the trapezoidal rule with M nodes is wrong by the probability of j ± M, j ± 2M, … heads only. Heads vary
-by σ ≤ √j, so 33 nodes, spread over |t| ≲ 9/σ, give every j to about 1e-12, for any R and L.
+by σ ≤ √j, so at most 33 nodes, over |t| ≲ 9/σ, give log e_j to 1e-9 or better, for any R and L.
 """
 
 from __future__ import annotations
@@ -35,11 +37,11 @@ FloatArray = NDArray[np.float64]
 REPLICATES = 16  # independent scrambles: their spread is the standard error
 ALL_DRAWN = 512  # tokens up to which every one is drawn
 LARGEST = 256  # tokens drawn of a longer block
-MOST_NUMBERS = 12_000_000  # kept for one class of samples: 96 MB
+MOST_NUMBERS = 10_500_000  # kept for one class of samples: 84 MB
 MOST_TOKENS = MOST_NUMBERS >> 10  # what can be drawn one by one: 2^10 samples of them are kept
 _MOST_SAMPLES = 1 << 16
 _SOBOL_DIMENSIONS = 1200  # beyond, pseudo-random numbers are as good
-_HALF_NODES = 16  # the circle has 2·16 + 1 nodes; conjugate symmetry leaves 17
+_MOST_HALF_NODES = 16  # the circle has up to 2·16 + 1 nodes
 _SERIES = 12  # powers of the hidden tokens kept in log Π(1 + xz); |xz| ≤ 1/3
 _ROOT_TAU = np.sqrt(2 * np.pi)
 
@@ -47,7 +49,7 @@ _ROOT_TAU = np.sqrt(2 * np.pi)
 class Tokens(NamedTuple):
     """N draws of n = k + `hidden` independent N(0, 1) tokens."""
 
-    seen: FloatArray  # (N, k); decreasing along a row when some are hidden
+    seen: FloatArray  # (N, k), decreasing along a row
     hidden: int  # how many lie below the last one seen
     shocks: FloatArray  # (N, 2), the standard normals of the hidden tokens' sums
 
@@ -55,18 +57,18 @@ class Tokens(NamedTuple):
         """The same tokens in some of the draws."""
         return Tokens(self.seen[chosen], self.hidden, self.shocks[chosen])
 
-    def without_largest(self) -> Tokens:
-        """All but the largest token, which given these is N(0, 1) above `seen[:, 0]`."""
-        return Tokens(self.seen[:, 1:], self.hidden, self.shocks)
-
 
 def draw_tokens(
-    counts: tuple[int, ...], seed: np.random.SeedSequence, *, largest: int = LARGEST
+    counts: tuple[int, ...],
+    seed: np.random.SeedSequence,
+    *,
+    largest: int = LARGEST,
+    draws: int | None = None,
 ) -> list[Tokens]:
     """One `Tokens` for each count, jointly: row i of all of them is draw i.
 
     Rows come in `REPLICATES` independent replicates of equal size, one after the other. A block of
-    more than max(512, 2·largest) tokens keeps its `largest`.
+    more than max(512, 2·largest) tokens keeps its `largest`. `draws` overrules `sample_size`.
 
     >>> short, long = draw_tokens((3, 10**6), np.random.SeedSequence(0))
     >>> short.seen.shape, short.hidden, long.seen.shape, long.hidden
@@ -74,7 +76,7 @@ def draw_tokens(
     """
     kept = [n if n <= max(ALL_DRAWN, 2 * largest) else largest for n in counts]
     widths = [k + 2 * (n > k) for n, k in zip(counts, kept, strict=True)]
-    size = sample_size(sum(widths)) // REPLICATES
+    size = (draws or sample_size(sum(widths))) // REPLICATES
     blocks = [
         Tokens(np.empty((size * REPLICATES, k)), n - k, np.empty((size * REPLICATES, 2 * (n > k))))
         for n, k in zip(counts, kept, strict=True)
@@ -86,9 +88,49 @@ def draw_tokens(
             blocks, counts, np.split(points, np.cumsum(widths)[:-1], axis=1), strict=True
         ):
             k = tokens.seen.shape[1]
-            tokens.seen[rows] = _largest(part[:, :k], n) if n > k else ndtri(part)
+            tokens.seen[rows] = _largest(part[:, :k], n)
             tokens.shocks[rows] = ndtri(part[:, k:])
     return blocks
+
+
+class Rest(NamedTuple):
+    """Tokens of positive and negative samples, but for one token that is left to integrals.
+
+    Left out are one of the tokens that carry the signal, and the largest token of a negative
+    sample, which is N(0, 1) above `lower`.
+    """
+
+    signal: Tokens  # R − 1 tokens that carry the signal in a positive sample
+    noise: Tokens  # L − R tokens that do not
+    negative: Tokens  # L − 1 tokens
+    lower: FloatArray  # (N,)
+
+    def rows(self, chosen: slice) -> Rest:
+        """The same in some of the draws."""
+        return Rest(*(tokens.rows(chosen) for tokens in self[:3]), self.lower[chosen])
+
+
+def draw_rest(length: int, sparsity: int, seed: int, *, largest: int = LARGEST) -> Rest:
+    """What is random in the samples of a task with L ≥ 2 tokens, R of them with signal.
+
+    >>> rest = draw_rest(10**6, 1, seed=0)
+    >>> rest.signal.seen.shape, rest.noise.seen.shape, rest.negative.seen.shape
+    ((32768, 0), (32768, 256), (32768, 255))
+    """
+    one, two = np.random.SeedSequence(seed).spawn(2)
+    signal, noise = draw_tokens((sparsity - 1, length - sparsity), one, largest=largest)
+    (every,) = draw_tokens((length,), two, largest=largest, draws=len(noise.seen))
+    negative = Tokens(every.seen[:, 1:], every.hidden, every.shocks)
+    return Rest(signal, noise, negative, every.seen[:, 1])
+
+
+def draw_normals(width: int, seed: np.random.SeedSequence) -> FloatArray:
+    """(N, width) standard normals where the order matters; replicates as in `draw_tokens`."""
+    size = sample_size(width) // REPLICATES
+    streams = seed.spawn(REPLICATES)
+    return np.concatenate(
+        [ndtri(_uniform_points(size, width, np.random.default_rng(s))) for s in streams]
+    )
 
 
 def sample_size(width: int) -> int:
@@ -114,7 +156,8 @@ def _largest(points: FloatArray, n: int) -> FloatArray:
     """The k largest of n standard normals, decreasing, from k uniforms."""
     gaps = -np.log1p(-points)
     gaps /= n - np.arange(points.shape[1])
-    return np.asarray(-ndtri(-np.expm1(-np.cumsum(gaps, axis=1))))
+    tails = np.cumsum(gaps, axis=1)  # Γ_j; whichever tail is small is computed without loss
+    return np.where(tails < 0.7, -ndtri(-np.expm1(-tails)), ndtri(np.exp(-tails)))
 
 
 def hidden_moments(t: FloatArray, s: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -139,6 +182,10 @@ class SoftmaxSums(NamedTuple):
 
     log_total: FloatArray  # (N,)
     mean: FloatArray  # (N,)
+
+    def rows(self, chosen: slice) -> SoftmaxSums:
+        """The same sums in some of the draws."""
+        return SoftmaxSums(self.log_total[chosen], self.mean[chosen])
 
     def shifted(self, shift: float, sharpness: float) -> SoftmaxSums:
         """The same tokens, each moved by `shift`."""
@@ -253,9 +300,9 @@ def _on_circle(
     steps = np.arange(1, len(log_powers) + 1)[:, None]
     series = signs[:, None] * np.exp(log_powers - steps * log_radius) / steps  # (order, N)
     variance += (series * steps * signs[:, None]).sum(axis=0) if len(series) else 0.0
-    nodes = 2 * _HALF_NODES + 1
-    spacing = 2 * np.pi / np.maximum(nodes, 9.5 * np.sqrt(variance))  # (N,)
-    angles = np.arange(_HALF_NODES + 1)[:, None] * spacing  # (17, N)
+    half = min(_MOST_HALF_NODES, 8 + size // 2)
+    spacing = 2 * np.pi / np.maximum(2 * half + 1, 9.5 * np.sqrt(variance))  # (N,)
+    angles = np.arange(half + 1)[:, None] * spacing  # (nodes, N): the others are conjugate
     turn = np.exp(1j * angles) - 1
     product = np.exp(_sum_series(series, angles))
     term = np.empty_like(turn)
@@ -312,6 +359,6 @@ def _tilt(values: FloatArray, heads: float, log_powers: FloatArray) -> FloatArra
 
 
 def row_blocks(draws: int, width: int) -> list[slice]:
-    """Rows in blocks of about 2^19 numbers, so that temporaries stay small."""
-    size = max(1, (1 << 19) // max(width, 1))
-    return [slice(start, start + size) for start in range(0, draws, size)]
+    """Slices of at most 4096 rows and about 2^19 numbers: temporaries stay small, and in cache."""
+    size = min(max(1, (1 << 19) // max(width, 1)), 1 << 12)
+    return [slice(start, min(start + size, draws)) for start in range(0, draws, size)]

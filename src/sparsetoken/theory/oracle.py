@@ -28,21 +28,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr, wrightomega
+from scipy.special import gammaln, log_ndtr, ndtr, ndtri, wrightomega
 
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.task import Task
 from sparsetoken.theory import extremes
-from sparsetoken.theory.extremes import REPLICATES, SoftmaxSums, Tokens, softmax_sums
+from sparsetoken.theory.extremes import (
+    REPLICATES,
+    Rest,
+    SoftmaxSums,
+    Tokens,
+    draw_rest,
+    log_elementary,
+    row_blocks,
+    softmax_sums,
+)
 
 FloatArray = NDArray[np.float64]
 
-_SHARPEST = 100.0  # the largest τ tried; the maximum itself to a few parts in a thousand
+_FEW = 1 << 10  # draws for first looks
+_SHARPEST = 30.0  # the largest finite τ tried; its errors are within 1e-5 of the maximum's
 
 
 class Estimate(float):
@@ -161,7 +171,7 @@ def _oracle(owner: str, task: Task, classifier: Classifier, seed: int) -> _Oracl
     if isinstance(classifier, Attention):
         if task.sparsity == task.length:  # the mean is then the likelihood ratio
             return _Gaussian(gain, task.prevalence, sharpness=0.0)
-        return _Attention(task, _draw(task, seed, extremes.LARGEST))
+        return _Attention(task, draw_rest(task.length, task.sparsity, seed))
     raise ValueError(
         f"{owner}: classifier must be Pooled(), Vectorized() or Attention(), got {classifier!r}"
     )
@@ -185,7 +195,10 @@ def _bayes_oracle(task: Task, seed: int) -> _Oracle:
             f"one by one (all of them when sparsity is over a ninth of length or places have "
             f"weights, else 5·sparsity), got length {task.length} and sparsity {task.sparsity}"
         )
-    return _Bayes(task, _draw(task, seed, largest))
+    if task.places is None:
+        return _Bayes(task, draw_rest(task.length, task.sparsity, seed, largest=largest))
+    rest = draw_rest(task.length, task.sparsity, seed, largest=task.length)
+    return _Bayes(task, rest, _sampled_orders(task, len(rest.lower), seed))
 
 
 # ---------------------------------------------------------------- linear classifiers, exact
@@ -218,17 +231,58 @@ class _Gaussian:
 
 
 def _first_crossing(error_at: Callable[[float], float], error: float, tolerance: float) -> float:
-    """θ with error_at(θ) = error, for a decreasing function that starts above it and goes to 0."""
-    from scipy.optimize import brentq
+    """θ with error_at(θ) = error, for a decreasing function that starts above it and goes to 0.
+
+    Regula falsi (Illinois) on the logarithms. Not brentq: it leaves a reference cycle that keeps its
+    argument, here a hundred megabytes of draws, alive.
+    """
 
     def excess(strength: float) -> float:
         return math.log(max(error_at(strength), 1e-300) / error)
 
-    high = 1.0
-    while excess(high) > 0:
-        high *= 2
-    low = high / 2 if high > 1 else 0.0
-    return float(brentq(excess, low, high, xtol=tolerance, rtol=max(tolerance, 1e-15)))
+    low, high = 0.0, 1.0
+    above, below = excess(low), excess(high)
+    while below > 0:
+        low, above, high = high, below, 2 * high
+        below = excess(high)
+    for _ in range(200):
+        if high - low <= tolerance * (1 + high):
+            break
+        middle = high - below * (high - low) / (below - above)
+        value = excess(middle)
+        if value > 0:
+            low, above, below = middle, value, below / 2
+        else:
+            high, below, above = middle, value, above / 2
+        if abs(value) <= tolerance:
+            return middle
+    return 0.5 * (low + high)
+
+
+@dataclass(frozen=True)
+class _Maximum:
+    """max_l g_l against c: πΦ(c)^{L−R}Φ(c−θ)^R + (1−π)(1 − Φ(c)^L)."""
+
+    task: Task
+
+    def error(self, strength: float) -> Estimate:
+        from scipy.optimize import minimize_scalar
+
+        length, sparsity, prevalence = self.task.length, self.task.sparsity, self.task.prevalence
+
+        def loss(cut: Any) -> Any:
+            noise, signal = log_ndtr(cut), log_ndtr(cut - strength)
+            miss = np.exp((length - sparsity) * noise + sparsity * signal)
+            return prevalence * miss - (1 - prevalence) * np.expm1(length * noise)
+
+        cuts = np.linspace(-9.0, strength + 9.0, 400 + 10 * int(min(strength, 1e4)))
+        best = int(np.argmin(loss(cuts)))
+        ends = cuts[max(best - 1, 0)], cuts[min(best + 1, len(cuts) - 1)]
+        found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-9})
+        return Estimate(min(found.fun, _trivial(prevalence)), sharpness=math.inf)
+
+    def threshold(self, error: float) -> Estimate:
+        return Estimate(_first_crossing(self.error, error, 1e-12), sharpness=math.inf)
 
 
 class _Direction(NamedTuple):
@@ -384,52 +438,267 @@ def _best_direction(
 # ---------------------------------------------------------------- attention and Bayes, sampled
 
 
+def _estimate(losses: FloatArray, sharpness: float | None = None) -> Estimate:
+    """Mean over all draws; standard error from the spread of the replicates' means."""
+    means = losses.reshape(REPLICATES, -1).mean(axis=1)
+    return Estimate(means.mean(), means.std(ddof=1) / math.sqrt(REPLICATES), sharpness)
+
+
+class _ErrorAt(Protocol):
+    def __call__(self, strength: float, few: bool = False) -> Estimate: ...
+
+
+def _sampled_threshold(error_at: _ErrorAt, error: float) -> Estimate:
+    """Found with few draws, polished by secant steps in log error with all of them."""
+    strength = _first_crossing(lambda at: error_at(at, few=True), error, 1e-3)
+    step = 0.02 * strength
+    ends = [math.log(error_at(at, few=True)) for at in (strength - step, strength + step)]
+    slope = (ends[1] - ends[0]) / (2 * step)
+    value = error_at(strength)
+    gap = math.log(value / error)
+    for _ in range(20):
+        if abs(gap) < max(1e-8, 0.1 * value.standard_error / value):
+            break
+        step = -gap / slope
+        strength, before = strength + step, gap
+        value = error_at(strength)
+        gap = math.log(value / error)
+        if abs(step) > 1e-3 * strength:  # else the slope would be one of rounding
+            slope = (gap - before) / step
+    return Estimate(
+        strength - gap / slope, value.standard_error / (value * abs(slope)), value.sharpness
+    )
+
+
+class _Sums(NamedTuple):
+    """What a positive and a negative sample are to the attention statistic, one token missing."""
+
+    sharpness: float
+    strength: float
+    positive: SoftmaxSums
+    negative: SoftmaxSums
+    lower: FloatArray
+
+
 @dataclass(frozen=True)
-class _Sampled:
-    """An oracle known through draws: `losses` gives π·miss + (1−π)·false alarm of each of them."""
+class _Attention:
+    """T = ⟨softmax(τg), g⟩ against c; τ = 0, the mean, and τ = ∞, the maximum, are exact."""
 
     task: Task
     rest: Rest
 
     def error(self, strength: float) -> Estimate:
-        exact = _gaussian_error(
-            strength * self.task.sparsity / math.sqrt(self.task.length), self.task.prevalence
-        )
+        """The best of the mean, the maximum and, unless it only repeats the maximum, a finite τ."""
+        exact = min(extreme.error(strength) for extreme in self._extremes())
         if strength == 0:
-            return Estimate(exact, sharpness=self._sharpness_of_mean)
-        estimate = self.estimate(strength)
-        return estimate if estimate < exact else Estimate(exact, 0.0, self._sharpness_of_mean)
-
-    _sharpness_of_mean: float | None = None
-
-    def estimate(self, strength: float, near: float | None = None, few: bool = False) -> Estimate:
-        """The sampled error, by one replicate if `few`; `near` is a guess of the best sharpness."""
-        raise NotImplementedError
+            return exact
+        sampled = self._sampled(strength)
+        return min(exact, sampled) if (sampled.sharpness or 0.0) < _SHARPEST / 2 else exact
 
     def threshold(self, error: float) -> Estimate:
-        """Bracketed on one replicate, polished by secant steps in log error on all of them."""
-        near: float | None = None
+        exact = min(extreme.threshold(error) for extreme in self._extremes())
+        if self.error(float(exact)).standard_error == 0:
+            return exact
+        return min(exact, _sampled_threshold(self._sampled, error))
 
-        def coarse(strength: float) -> float:
-            nonlocal near
-            value = self.estimate(strength, near, few=True)
-            near = value.sharpness
-            return value
+    def _extremes(self) -> tuple[_Gaussian, _Maximum]:
+        gain = self.task.sparsity / math.sqrt(self.task.length)
+        return _Gaussian(gain, self.task.prevalence, sharpness=0.0), _Maximum(self.task)
 
-        strength = _first_crossing(coarse, error, 1e-3)
-        value = self.estimate(strength, near)
-        step = 0.02 * strength
-        slope = math.log(self.estimate(strength + step, value.sharpness) / value) / step
-        for _ in range(10):
-            gap = math.log(value / error)
-            strength -= gap / slope
-            if abs(gap) < max(1e-7, 0.1 * value.standard_error / value):
-                break
-            value = self.estimate(strength, value.sharpness)
-        return Estimate(strength, value.standard_error / (value * abs(slope)), value.sharpness)
+    def _sampled(self, strength: float, few: bool = False) -> Estimate:
+        """The best finite τ: on a grid with few draws, refined with more, evaluated with all.
+
+        The error may have two valleys in τ, one of them at τ = ∞; every valley on the grid that may
+        be the lowest is refined.
+        """
+        from scipy.optimize import minimize_scalar
+
+        grid = np.append(0.0, np.geomspace(0.02, _SHARPEST, 16))
+        draws = self.rest.rows(slice(_FEW))
+        losses = [self._best_cut(_sums(draws, tau, strength))[0] for tau in grid]
+        lowest = int(np.argmin(losses))
+        if few:
+            return Estimate(losses[lowest], sharpness=grid[lowest])
+        draws = self.rest.rows(slice(8 * _FEW))
+        refined: dict[float, tuple[float, float]] = {}
+
+        def loss(log_sharpness: float) -> float:
+            tau = math.exp(log_sharpness) - 0.01  # so that τ = 0 is inside
+            refined[tau] = self._best_cut(_sums(draws, tau, strength))
+            return refined[tau][0]
+
+        last = len(grid) - 1
+        for i in range(len(grid)):
+            near = grid[[max(i - 1, 0), min(i + 1, last)]]
+            valley = losses[i] <= min(losses[max(i - 1, 0) : i + 2]) and i < last
+            if i == lowest or (valley and losses[i] < 1.05 * losses[lowest]):
+                ends = np.log(near + 0.01)
+                minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 0.03})
+        tau = min(refined, key=lambda tau: refined[tau][0])
+        sums = _sums(self.rest, tau, strength)
+        return _estimate(_losses(sums, self.task.prevalence, refined[tau][1]), tau)
+
+    def _best_cut(self, sums: _Sums) -> tuple[float, float]:
+        """The smallest loss over c and that c: on a grid with few draws, then refined with all."""
+        from scipy.optimize import minimize_scalar
+
+        def loss(cut: float, some: _Sums = sums) -> float:
+            return float(_losses(some, self.task.prevalence, cut).mean())
+
+        few = _Sums(*sums[:2], *(part.rows(slice(_FEW // 2)) for part in sums[2:4]), sums.lower[: _FEW // 2])
+        statistics = _statistics(few)
+        low, high = statistics.min(), statistics.max()
+        cuts = np.linspace(low, high + 0.3 * (high - low), 40)
+        best = cuts[np.argmin([loss(cut, few) for cut in cuts])]
+        width = 2 * (cuts[1] - cuts[0])
+        found = minimize_scalar(
+            loss,
+            bounds=(best - width, best + width),
+            method="bounded",
+            options={"xatol": 0.01 * width},
+        )
+        return float(found.fun), float(found.x)
 
 
-def _estimate(losses: FloatArray, sharpness: float | None = None) -> Estimate:
-    """Mean over all draws; standard error from the spread of the replicates' means."""
-    means = losses.reshape(REPLICATES, -1).mean(axis=1)
-    return Estimate(means.mean(), means.std(ddof=1) / math.sqrt(REPLICATES), sharpness)
+def _sums(rest: Rest, sharpness: float, strength: float) -> _Sums:
+    """The mean (τ = 0) is taken as τ = 1e-9, which spares every formula its limit."""
+    sharpness = max(sharpness, 1e-9)
+    signal, noise = softmax_sums(rest.signal, sharpness), softmax_sums(rest.noise, sharpness)
+    positive = noise.joined(signal.shifted(strength, sharpness))
+    negative = softmax_sums(rest.negative, sharpness)
+    return _Sums(sharpness, strength, positive, negative, rest.lower)
+
+
+def _statistics(sums: _Sums) -> FloatArray:
+    """Values of T in both classes, the missing token drawn."""
+    points = np.random.default_rng(0).random((2, len(sums.lower)))
+    signal = sums.strength + ndtri(points[0])
+    noise = -ndtri(points[1] * ndtr(-sums.lower))
+    tau = sums.sharpness
+    whole_samples = [
+        part.joined(SoftmaxSums(tau * token, token)).mean
+        for part, token in ((sums.positive, signal), (sums.negative, noise))
+    ]
+    return np.concatenate(whole_samples)
+
+
+def _losses(sums: _Sums, prevalence: float, cut: float) -> FloatArray:
+    """π P₊(T < c | rest) + (1−π) P₋(T > c | rest) of every draw."""
+    low, high = _interval(sums.positive, sums.sharpness, cut)
+    miss = ndtr(high - sums.strength) - ndtr(low - sums.strength)
+    low, high = _interval(sums.negative, sums.sharpness, cut)
+    above = ndtr(-np.maximum(low, sums.lower)) - ndtr(-np.maximum(high, sums.lower))
+    return np.asarray(prevalence * miss + (1 - prevalence) * (1 - above / ndtr(-sums.lower)))
+
+
+def _interval(sums: SoftmaxSums, sharpness: float, cut: float) -> tuple[FloatArray, FloatArray]:
+    """(low, high): T ≤ c where the missing token lies between them (equal where it nowhere is)."""
+    gap = cut - sums.mean
+    with np.errstate(divide="ignore"):
+        log_rho = math.log(sharpness) + np.log(np.abs(gap)) + sums.log_total - sharpness * cut
+    low = np.full_like(gap, -np.inf)
+    branch = np.empty_like(gap)
+    up = gap >= 0
+    branch[up] = wrightomega(log_rho[up])
+    upper, lower = _negative_branches(-log_rho[~up])
+    branch[~up] = upper
+    low[~up] = cut + lower / sharpness
+    with np.errstate(invalid="ignore"):
+        high = cut + gap * np.exp(sums.log_total - sharpness * cut - branch)  # = c + W₀(ρ)/τ
+    high[~up] = cut + upper / sharpness
+    return low, high
+
+
+def _negative_branches(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """W₀ and W₋₁ at −e^{−a}: the roots −u of u − log u = a; both −1 for a ≤ 1.
+
+    Newton from the expansions at the branch point, in log u for the smaller root; five steps reach
+    rounding from anywhere.
+    """
+    p = np.sqrt(2 * np.maximum(a - 1, 0.0))
+    close = p < 1e-4
+    a = np.where(close, 2.0, a)
+    small = -np.minimum(p + p**2 / 6, 700.0)  # log u
+    large = 1 + p + p**2 / 3
+    start = np.where(close, p, 1.0)
+    for _ in range(5):
+        exp = np.exp(small)
+        small = small - (exp - small - a) / np.where(close, 1.0, exp - 1)
+        large = large * (np.log(large) + a - 1) / np.where(close, 1.0, large - 1)
+    return (
+        np.where(close, -1 + start - start**2 / 3, -np.exp(small)),
+        np.where(close, -1 - start - start**2 / 3, -large),
+    )
+
+
+@dataclass(frozen=True)
+class _Bayes:
+    """The likelihood ratio against (1−π)/π. `orders`, for position weights, place the tokens.
+
+    A row of `orders` holds all positions in the order of: the token left out, `signal`, `noise` (first
+    array, positive samples); the token left out, `negative` (second array).
+    """
+
+    task: Task
+    rest: Rest
+    orders: tuple[NDArray[np.uint16], NDArray[np.uint16]] | None = None
+
+    def threshold(self, error: float) -> Estimate:
+        return _sampled_threshold(self.error, error)
+
+    def error(self, strength: float, few: bool = False) -> Estimate:
+        if strength == 0:
+            return Estimate(_trivial(self.task.prevalence))
+        draws, prevalence = len(self.rest.lower), self.task.prevalence
+        losses = np.empty(max(draws // REPLICATES, 256) if few else draws)
+        level = self._level(strength)
+        for rows in row_blocks(len(losses), self.rest.noise.seen.shape[1] + self.task.sparsity):
+            signal, noise, negative, lower = self.rest.rows(rows)
+            values = np.hstack([signal.seen + strength, noise.seen]) * strength
+            cut = self._cut(values, strength, level, noise, rows, 0)
+            miss = ndtr(cut - strength)
+            cut = self._cut(negative.seen * strength, strength, level, negative, rows, 1)
+            alarm = ndtr(-np.maximum(cut, lower)) / ndtr(-lower)
+            losses[rows] = prevalence * miss + (1 - prevalence) * alarm
+        return Estimate(losses.mean()) if few else _estimate(losses)
+
+    def _level(self, strength: float) -> float:
+        """log of what e_R(pe^{θg}) must exceed: (1−π)/π · e_R(p) · e^{Rθ²/2}."""
+        size, length, prevalence = self.task.sparsity, self.task.length, self.task.prevalence
+        if self.task.places is None:
+            log_sum = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
+        else:
+            log_sum = log_elementary(np.log([self.task.places]), size)[1][0]
+        return float(math.log((1 - prevalence) / prevalence) + log_sum + size * strength**2 / 2)
+
+    def _cut(
+        self,
+        values: FloatArray,
+        strength: float,
+        level: float,
+        hidden: Tokens,
+        rows: slice,
+        side: int,
+    ) -> FloatArray:
+        """The missing token's g at which e_R(rest) + pe^{θg} e_{R−1}(rest) is at the level."""
+        own: FloatArray | float = 0.0
+        if self.orders is not None:
+            log_weights = np.log(self.task.places)[self.orders[side][rows]]
+            values, own = values + log_weights[:, 1:], log_weights[:, 0]
+        below, at = log_elementary(values, self.task.sparsity, (hidden, strength))
+        with np.errstate(divide="ignore"):
+            log_missing = level + np.log(-np.expm1(np.minimum(at - level, 0.0)))
+        return np.asarray((log_missing - below - own) / strength)
+
+
+def _sampled_orders(
+    task: Task, draws: int, seed: int
+) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+    """Positions in random order; in a positive sample those that carry the signal come first."""
+    rng = np.random.default_rng([seed, 1])
+    positive, negative = np.empty((2, draws, task.length), dtype=np.uint16)
+    for rows in row_blocks(draws, task.length):
+        ranks = rng.random(positive[rows].shape)
+        negative[rows] = np.argsort(ranks, axis=1)
+        positive[rows] = np.argsort(ranks - task.sample_places(len(ranks), rng), axis=1)
+    return positive, negative
