@@ -19,7 +19,7 @@ help:
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/sparsetoken demo --out results
+	$(BIN)/python examples/learning_curves.py --out results
 
 lint: .venv/installed
 	$(BIN)/ruff check .

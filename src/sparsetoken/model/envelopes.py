@@ -157,7 +157,7 @@ def _gaussian_moments(left: Any, right: Any) -> tuple[Any, Any, Any]:
 
 
 def _density(x: Any) -> Any:
-    return np.exp(-0.5 * np.square(x)) / _SQRT_TAU
+    return np.exp(-0.5 * np.square(np.minimum(np.abs(x), 1e3))) / _SQRT_TAU
 
 
 class Smooth:

@@ -52,12 +52,18 @@ class FeatureLaw:
 
     Parameters
     ----------
-    labels : +1 or −1, shape (atoms,); both classes must occur.
-    means : coordinates m_k, shape (atoms, K).
-    scales : σ > 0, shape (atoms,).
-    weights : probabilities of the atoms, positive, shape (atoms,); normalised here.
-    noisy : whether z has a component along e_k, shape (K,).
-    features_per_dim : p/d, features per embedding dimension (L for `Vectorized`, else 1).
+    labels : array
+        +1 or −1, shape (atoms,); both classes must occur.
+    means : array
+        Coordinates m_k, shape (atoms, K).
+    scales : array
+        σ > 0, shape (atoms,).
+    weights : array
+        Probabilities of the atoms, positive, shape (atoms,); normalised here.
+    noisy : array
+        Whether z has a component along e_k, shape (K,).
+    features_per_dim : int
+        p/d, features per embedding dimension (L for `Vectorized`, else 1).
 
     Examples
     --------

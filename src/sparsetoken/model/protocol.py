@@ -24,12 +24,22 @@ class Protocol:
 
     Parameters
     ----------
-    query_samples : α₀ = n₀/d, samples per embedding dimension that teach the query (inf allowed).
-    readout_samples : α₁ = n₁/d, samples per embedding dimension that fit the readout (inf allowed).
-    loss : ℓ, a function of the margin, used in all stages.
-    ridge : λ ≥ 0, in (1/n) Σ ℓ + (λ/2)‖w‖².
-    inverse_temperature : β > 0 inside the softmax.
-    readout_step, bias_step, query_step : η_w, η_b, η_q, step sizes of stages 1 and 3.
+    query_samples : float
+        α₀ = n₀/d, samples per embedding dimension that teach the query; inf is allowed.
+    readout_samples : float
+        α₁ = n₁/d, samples per embedding dimension that fit the readout; inf is allowed.
+    loss : Loss
+        ℓ, a function of the margin, used in all stages.
+    ridge : float
+        λ ≥ 0 in (1/n) Σ ℓ + (λ/2)‖w‖².
+    inverse_temperature : float
+        β > 0 inside the softmax.
+    readout_step : float
+        η_w, gradient step of the readout in stage 1.
+    bias_step : float
+        η_b, gradient step of the bias in stage 1.
+    query_step : float
+        η_q, gradient step of the query in stage 3.
 
     Examples
     --------

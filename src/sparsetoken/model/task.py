@@ -42,11 +42,16 @@ class Task:
 
     Parameters
     ----------
-    length : L, tokens in a sample.
-    sparsity : R, tokens that carry the signal in a positive sample, 1 ≤ R ≤ L.
-    strength : θ ≥ 0, length of the signal in one token, in units of the noise.
-    prevalence : π, probability of a positive sample, 0 < π < 1.
-    places : None for uniform subsets, or L position weights (at least R of them positive).
+    length : int
+        L, tokens in a sample.
+    sparsity : int
+        R, tokens that carry the signal in a positive sample, 1 ≤ R ≤ L.
+    strength : float
+        θ ≥ 0, length of the signal in one token, in units of the noise.
+    prevalence : float
+        π, probability of a positive sample, 0 < π < 1.
+    places : tuple of float, optional
+        Weights of the L positions (at least R positive); None for uniform subsets.
 
     Examples
     --------

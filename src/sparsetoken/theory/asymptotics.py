@@ -121,11 +121,15 @@ def solve(law: FeatureLaw, loss: Loss, ridge: float, samples_per_dim: float) -> 
 
     Parameters
     ----------
-    law : of the features.
-    loss : of the margin.
-    ridge : λ ≥ 0 in (1/n) Σ ℓ + (λ/2)‖w‖². At 0 the minimiser must exist: n > p for a loss that
+    law : FeatureLaw
+        Of the features.
+    loss : Loss
+        Of the margin.
+    ridge : float
+        λ ≥ 0 in (1/n) Σ ℓ + (λ/2)‖w‖². At 0 the minimiser must exist: n > p for a loss that
         penalises confidence (`Square`), beyond the separability threshold for the others.
-    samples_per_dim : n/p, samples per *feature* dimension; inf is the population limit.
+    samples_per_dim : float
+        n/p, samples per *feature* dimension; inf is the population limit.
 
     Raises `ConvergenceError` if the residual stays above 1e-9, `NoMinimiserError` (a ValueError)
     where there is nothing to find.

@@ -1,26 +1,28 @@
 r"""What is possible at all (Proposition 1, Theorems 1 and 2): the best error when ξ is known.
 
-Tokens enter through g_l = ⟨x_l, ξ⟩ ~ N(θ v_l, 1). Over all parameters of
+Tokens enter through g_l = ⟨x_l, ξ⟩ ~ N(θv_l, 1). The best error over all parameters of
 
-* `Pooled`: κ = θR/√L, error πΦ(c−κ) + (1−π)Φ(−c) at c = κ/2 + log((1−π)/π)/κ; exact.
-* `Vectorized`: min over unit a ∈ R^L and c of πE_vΦ(c − θ⟨a,v⟩) + (1−π)Φ(−c). With uniform places a = 1/√L
-  is often but not always best: a rare class is better met by a few positions. For R = 1, t = a² and
-  H(t) = Φ(c−θ√t) convex, concave, convex, a minimiser has k coordinates at one value, L−k−1 at a second and at
-  most one elsewhere; that family is searched for every R. No sampling: standard error 0.
-* `Attention`: q = τξ, w = ξ; the statistic T = ⟨softmax(τg), g⟩ against c, best (τ, c).
-* the Bayes test: e_R(p_l e^{θg_l})/e_R(p) · e^{−Rθ²/2} against (1−π)/π, p_l the position weights. It is the
-  floor under every classifier.
+* `Pooled`: κ = θR/√L, πΦ(c−κ) + (1−π)Φ(−c) at c = κ/2 + log((1−π)/π)/κ; exact.
+* `Vectorized`: min over unit a ∈ R^L and c of πE_vΦ(c − θ⟨a,v⟩) + (1−π)Φ(−c). Even with uniform
+  places a = 1/√L is not always best: a rare class is better met by watching a few positions. For
+  R = 1, H(t) = Φ(c−θ√t), t = a_l², is convex, concave, convex; so a minimiser has k coordinates at
+  one value, L−k−1 at another and one anywhere. That family is searched, for R > 1 too (where it may
+  miss something better). No sampling.
+* `Attention`: q = τξ, w = ξ; the statistic T = ⟨softmax(τg), g⟩ against c, best (τ, c). τ = ∞, the
+  maximum, is allowed and often best; it is exact: πΦ(c)^{L−R}Φ(c−θ)^R + (1−π)(1−Φ(c)^L).
+* the Bayes test: e_R(pe^{θg})/e_R(p) · e^{−Rθ²/2} against (1−π)/π, p the position weights. It is
+  the floor under every classifier.
 
-The last two are sampled with one token integrated out, so that estimates are smooth in θ, τ, c. With
-S₀ = Σe^{τg}, S₁ = Σge^{τg} over the other tokens and y = g − c,
+The last two are sampled with one token integrated out, so that estimates are smooth in θ, τ, c.
+With S₀ = Σe^{τg}, S₁ = Σge^{τg} over the other tokens and y = g − c for the one,
 
     T > c  ⟺  τy e^{τy} > ρ = τ(cS₀ − S₁)e^{−τc}
            ⟺  y > W₀(ρ)/τ,  or  −1/e < ρ < 0 and y < W₋₁(ρ)/τ,  or  ρ ≤ −1/e   (W: Lambert),
 
-and e_R(all) = e_R(rest) + x e_{R−1}(rest) is linear in the token's x = pe^{θg}. In a positive sample the token
-is one that carries the signal; in a negative one any, or, in long samples, the largest: N(0,1) above the
-second largest. Standard errors are spreads over 16 independent scrambles of a Sobol sequence.
-Samples of more than 512 tokens use `extremes`, whose central limit is the only approximation.
+and e_R(all) = e_R(rest) + x e_{R−1}(rest) is linear in its x = pe^{θg}. In a positive sample the
+one is a token that carries the signal; in a negative one it is the largest, N(0,1) above the second
+largest. Standard errors are spreads over 16 independent scrambles of a Sobol sequence. For more
+than 512 tokens see `extremes`, whose central limit is the only approximation.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -98,9 +102,9 @@ class Estimate(float):
 def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estimate:
     """The smallest error of a classifier on a task over all its parameters, ξ known.
 
-    `classifier` is Pooled(), Vectorized() or Attention(); the cosine and sharpness of a frozen
-    `Attention` are ignored (here the query points along ξ and the sharpness is the best one). `seed`
-    matters for `Attention` only.
+    `classifier` is Pooled(), Vectorized() or Attention(). The cosine and sharpness of a frozen
+    `Attention` are ignored: here the query points along ξ, and the result's `sharpness` is the best
+    (inf for the maximum). Only a finite best sharpness is sampled; then `seed` matters.
 
     >>> task = Task(length=10, sparsity=1, strength=3.0)
     >>> round(oracle_error(task, Pooled()), 6)
@@ -121,7 +125,7 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     True
     """
     seed = whole("bayes_error", "seed", seed, least=0)
-    return _bayes_oracle(task, seed).error(task.strength)
+    return _bayes_oracle("bayes_error", task, seed).error(task.strength)
 
 
 def signal_threshold(
@@ -140,13 +144,13 @@ def signal_threshold(
     owner = "signal_threshold"
     seed = whole(owner, "seed", seed, least=0)
     error = real(owner, "error", error, above=0, below=0.5)
-    if classifier is None:
-        oracle = _bayes_oracle(task, seed)
-    else:
-        oracle = _oracle(owner, task, classifier, seed)
+    if classifier is not None and not isinstance(classifier, Pooled | Vectorized | Attention):
+        raise _unknown(owner, classifier)
     if error >= _trivial(task.prevalence):
         return Estimate(0.0)
-    return oracle.threshold(error)
+    if classifier is None:
+        return _bayes_oracle(owner, task, seed).threshold(error)
+    return _oracle(owner, task, classifier, seed).threshold(error)
 
 
 def _trivial(prevalence: float) -> float:
@@ -172,33 +176,35 @@ def _oracle(owner: str, task: Task, classifier: Classifier, seed: int) -> _Oracl
         if task.sparsity == task.length:  # the mean is then the likelihood ratio
             return _Gaussian(gain, task.prevalence, sharpness=0.0)
         return _Attention(task, draw_rest(task.length, task.sparsity, seed))
-    raise ValueError(
+    raise _unknown(owner, classifier)
+
+
+def _unknown(owner: str, classifier: object) -> ValueError:
+    return ValueError(
         f"{owner}: classifier must be Pooled(), Vectorized() or Attention(), got {classifier!r}"
     )
 
 
-def _bayes_oracle(task: Task, seed: int) -> _Oracle:
+def _bayes_oracle(owner: str, task: Task, seed: int) -> _Oracle:
     """Positions that never carry the signal are dropped: the likelihood ratio ignores them."""
     if task.places is not None:
-        weights = [weight for weight in task.places if weight > 0]
-        places = None if len(set(weights)) == 1 else tuple(weights)
+        weights = tuple(weight for weight in task.places if weight > 0)
+        places = None if len(set(weights)) == 1 else weights
         task = replace(task, length=len(weights), places=places)
-    if task.sparsity == task.length:  # the places are known
-        return _Gaussian(math.sqrt(task.sparsity), task.prevalence)
-    largest = max(extremes.LARGEST, 4 * task.sparsity)
-    drawn = task.length - 1
-    if task.places is None and task.length - task.sparsity > max(extremes.ALL_DRAWN, 2 * largest):
-        drawn = task.sparsity - 1 + largest
+    length, sparsity = task.length, task.sparsity
+    if sparsity == length:  # the places are known
+        return _Gaussian(math.sqrt(sparsity), task.prevalence)
+    largest = length if task.places else max(extremes.LARGEST, 4 * sparsity)
+    drawn = extremes.drawn_tokens(length, sparsity, largest)
     if drawn > extremes.MOST_TOKENS:
         raise ValueError(
-            f"bayes_error: the task must need at most {extremes.MOST_TOKENS} tokens a sample drawn "
-            f"one by one (all of them when sparsity is over a ninth of length or places have "
-            f"weights, else 5·sparsity), got length {task.length} and sparsity {task.sparsity}"
+            f"{owner}: the Bayes test must need at most {extremes.MOST_TOKENS} tokens of a sample "
+            "one by one (about five times sparsity, or length where that is less or places have "
+            f"weights), got {drawn} for length {length} and sparsity {sparsity}"
         )
-    if task.places is None:
-        return _Bayes(task, draw_rest(task.length, task.sparsity, seed, largest=largest))
-    rest = draw_rest(task.length, task.sparsity, seed, largest=task.length)
-    return _Bayes(task, rest, _sampled_orders(task, len(rest.lower), seed))
+    rest = draw_rest(length, sparsity, seed, largest=largest)
+    orders = _sampled_orders(task, len(rest.lower), seed) if task.places else None
+    return _Bayes(task, rest, orders)
 
 
 # ---------------------------------------------------------------- linear classifiers, exact
@@ -226,37 +232,40 @@ class _Gaussian:
         return Estimate(value, sharpness=self.sharpness)
 
     def threshold(self, error: float) -> Estimate:
-        root = _first_crossing(lambda k: _gaussian_error(k, self.prevalence), error, 1e-13)
+        root = _crossing(lambda k: _gaussian_error(k, self.prevalence), error, 1e-13)
         return Estimate(root / self.gain, sharpness=self.sharpness)
 
 
-def _first_crossing(error_at: Callable[[float], float], error: float, tolerance: float) -> float:
-    """θ with error_at(θ) = error, for a decreasing function that starts above it and goes to 0.
+def _crossing(
+    error_at: Callable[[float], float], error: float, tolerance: float, guess: float = 1.0
+) -> float:
+    """θ > 0 with error_at(θ) = error, for a function that is above it near 0 and falls to 0.
 
-    Regula falsi (Illinois) on the logarithms. Not brentq: it leaves a reference cycle that keeps its
-    argument, here a hundred megabytes of draws, alive.
+    Regula falsi (Illinois) on the logarithms. Not brentq: it leaves a reference cycle that keeps
+    its argument, here a hundred megabytes of draws, alive.
     """
 
     def excess(strength: float) -> float:
         return math.log(max(error_at(strength), 1e-300) / error)
 
-    low, high = 0.0, 1.0
-    above, below = excess(low), excess(high)
+    low = high = guess
+    above = below = excess(guess)
     while below > 0:
         low, above, high = high, below, 2 * high
         below = excess(high)
+    while above <= 0:
+        high, below, low = low, above, low / 2
+        above = excess(low)
     for _ in range(200):
-        if high - low <= tolerance * (1 + high):
-            break
         middle = high - below * (high - low) / (below - above)
         value = excess(middle)
+        if abs(value) <= tolerance or high - low <= tolerance * high:
+            return middle
         if value > 0:
             low, above, below = middle, value, below / 2
         else:
             high, below, above = middle, value, above / 2
-        if abs(value) <= tolerance:
-            return middle
-    return 0.5 * (low + high)
+    return middle
 
 
 @dataclass(frozen=True)
@@ -282,7 +291,13 @@ class _Maximum:
         return Estimate(min(found.fun, _trivial(prevalence)), sharpness=math.inf)
 
     def threshold(self, error: float) -> Estimate:
-        return Estimate(_first_crossing(self.error, error, 1e-12), sharpness=math.inf)
+        return Estimate(_crossing(self.error, error, 1e-12), sharpness=math.inf)
+
+
+def _extremes(task: Task) -> tuple[_Gaussian, _Maximum]:
+    """Attention at τ = 0, the mean, and at τ = ∞, the maximum."""
+    gain = task.sparsity / math.sqrt(task.length)
+    return _Gaussian(gain, task.prevalence, sharpness=0.0), _Maximum(task)
 
 
 class _Direction(NamedTuple):
@@ -304,7 +319,7 @@ class _Linear:
         return Estimate(self._best(strength).error)
 
     def threshold(self, error: float) -> Estimate:
-        """At fixed (a, c) solve for θ, then find the best (a, c) there: falls, and quadratically."""
+        """Solve for θ at fixed (a, c), then for the best (a, c) at θ: falls, and quadratically."""
         from scipy.optimize import brentq
 
         prevalence = self.task.prevalence
@@ -324,47 +339,50 @@ class _Linear:
 
     def _best(self, strength: float) -> _Direction:
         """The best direction found; uniform a is always among those tried."""
-        task, prevalence = self.task, self.task.prevalence
-        separation = strength * task.sparsity / math.sqrt(task.length)
-        one = np.ones(1)
-        best = _Direction(
-            _gaussian_error(separation, prevalence),
-            separation / 2 + math.log((1 - prevalence) / prevalence) / max(separation, 1e-300),
-            one * task.sparsity / math.sqrt(task.length),
-            one,
-        )
-        if task.length == 1 or strength == 0:
+        length, sparsity, prevalence = self.task.length, self.task.sparsity, self.task.prevalence
+        gain = sparsity / math.sqrt(length)
+        odds = math.log((1 - prevalence) / prevalence)
+        cut = gain * strength / 2 + odds / max(gain * strength, 1e-300)
+        uniform = _gaussian_error(gain * strength, prevalence)
+        best = _Direction(uniform, cut, np.array([gain]), np.ones(1))
+        if length == 1 or strength == 0:
             return best
-        if not task.uniform_places:
-            law = Vectorized().law_by_position(replace(task, strength=1.0))
-            places, weights = law.means[law.labels > 0], law.weights[law.labels > 0]
-            starts = _starting_directions(places, weights / weights.sum())
-            found = _best_direction(places, weights / weights.sum(), strength, prevalence, starts)
-            return min(best, found, key=lambda d: d.error)
+        if not self.task.uniform_places:
+            places, weights = self._places
+            starts = _starting_directions(places, weights)
+            found = _best_direction(places, weights, strength, prevalence, starts)
+            return min(best, found, key=lambda direction: direction.error)
 
         def grouped(k: int) -> _Direction:
-            shares, weights = _grouped_places(task.length, task.sparsity, k)
-            flat = np.sqrt([k, 1, task.length - k - 1]) / math.sqrt(task.length)
+            shares, weights = _grouped_places(length, sparsity, k)
+            flat = np.sqrt(np.array([k, 1, length - k - 1]) / length)
             starts = [np.array([1.0, 0.1, 0.0]), np.array([1.0, 1.0, 0.0]) + flat]
             return _best_direction(shares, weights, strength, prevalence, starts)
 
-        sizes = np.unique(np.geomspace(1, task.length - 1, 20).round().astype(int))
-        found_at = {int(k): grouped(int(k)) for k in sizes}
-        while True:  # bisect the gaps next to the best k until there are none
+        sizes = np.geomspace(1, length - 1, 20).round().astype(int).tolist()
+        found_at = {k: grouped(k) for k in sorted(set(sizes))}
+        while True:  # halve the gaps next to the best k until there are none
             tried = sorted(found_at)
             place = min(range(len(tried)), key=lambda i: found_at[tried[i]].error)
-            around = tried[max(place - 1, 0) : place + 2]
-            middles = [(a + b) // 2 for a, b in zip(around, around[1:], strict=False) if b > a + 1]
+            gaps = pairwise(tried[max(place - 1, 0) : place + 2])
+            middles = [(left + right) // 2 for left, right in gaps if right > left + 1]
             if not middles:
-                break
+                return min([best, *found_at.values()], key=lambda direction: direction.error)
             found_at |= {k: grouped(k) for k in middles}
-        return min([best, *found_at.values()], key=lambda d: d.error)
+
+    @cached_property
+    def _places(self) -> tuple[FloatArray, FloatArray]:
+        """Every set of places (subsets, L) and its probability."""
+        law = Vectorized().law_by_position(replace(self.task, strength=1.0))
+        weights = law.weights[law.labels > 0]
+        return law.means[law.labels > 0], weights / weights.sum()
 
 
 def _grouped_places(length: int, sparsity: int, k: int) -> tuple[FloatArray, FloatArray]:
-    """Signal tokens among k, 1 and L−k−1 positions over the root of those sizes, and probabilities.
+    """Counts of signal tokens among k, 1 and L−k−1 positions, with their probabilities.
 
-    Multivariate hypergeometric; counts of probability below 1e-16 are left out. Shapes (atoms, 3), (atoms,).
+    Multivariate hypergeometric; counts of probability below 1e-16 are left out. Counts are divided
+    by the roots of the group sizes, so that unit vectors stay unit. Shapes (atoms, 3) and (atoms,).
     """
     rest = length - k - 1
     spread = math.sqrt(sparsity * k / length) * 12 + 40
@@ -417,8 +435,8 @@ def _best_direction(
         density = weights * np.exp(-0.5 * (cut - strength * scores) ** 2)
         turn = -strength * (density @ places - (density @ scores) * unit) / norm
         slope = prevalence * density.sum() - (1 - prevalence) * math.exp(-0.5 * cut**2)
-        value += 1e-300
-        return math.log(value), np.append(prevalence * turn, slope) / (value * math.sqrt(2 * math.pi))
+        gradient = np.append(prevalence * turn, slope) / math.sqrt(2 * math.pi)
+        return math.log(value + 1e-300), gradient / (value + 1e-300)
 
     found = []
     for start in starts:
@@ -448,16 +466,16 @@ class _ErrorAt(Protocol):
     def __call__(self, strength: float, few: bool = False) -> Estimate: ...
 
 
-def _sampled_threshold(error_at: _ErrorAt, error: float) -> Estimate:
+def _sampled_threshold(error_at: _ErrorAt, error: float, guess: float) -> Estimate:
     """Found with few draws, polished by secant steps in log error with all of them."""
-    strength = _first_crossing(lambda at: error_at(at, few=True), error, 1e-3)
+    strength = _crossing(lambda at: error_at(at, few=True), error, 0.02, guess)
     step = 0.02 * strength
     ends = [math.log(error_at(at, few=True)) for at in (strength - step, strength + step)]
     slope = (ends[1] - ends[0]) / (2 * step)
     value = error_at(strength)
     gap = math.log(value / error)
-    for _ in range(20):
-        if abs(gap) < max(1e-8, 0.1 * value.standard_error / value):
+    for _ in range(8):
+        if abs(gap) < max(1e-8, 0.2 * value.standard_error / value):
             break
         step = -gap / slope
         strength, before = strength + step, gap
@@ -479,6 +497,10 @@ class _Sums(NamedTuple):
     negative: SoftmaxSums
     lower: FloatArray
 
+    def rows(self, chosen: slice) -> _Sums:
+        positive, negative = self.positive.rows(chosen), self.negative.rows(chosen)
+        return _Sums(self.sharpness, self.strength, positive, negative, self.lower[chosen])
+
 
 @dataclass(frozen=True)
 class _Attention:
@@ -489,21 +511,17 @@ class _Attention:
 
     def error(self, strength: float) -> Estimate:
         """The best of the mean, the maximum and, unless it only repeats the maximum, a finite τ."""
-        exact = min(extreme.error(strength) for extreme in self._extremes())
+        exact = min(extreme.error(strength) for extreme in _extremes(self.task))
         if strength == 0:
             return exact
         sampled = self._sampled(strength)
         return min(exact, sampled) if (sampled.sharpness or 0.0) < _SHARPEST / 2 else exact
 
     def threshold(self, error: float) -> Estimate:
-        exact = min(extreme.threshold(error) for extreme in self._extremes())
+        exact = min(extreme.threshold(error) for extreme in _extremes(self.task))
         if self.error(float(exact)).standard_error == 0:
             return exact
-        return min(exact, _sampled_threshold(self._sampled, error))
-
-    def _extremes(self) -> tuple[_Gaussian, _Maximum]:
-        gain = self.task.sparsity / math.sqrt(self.task.length)
-        return _Gaussian(gain, self.task.prevalence, sharpness=0.0), _Maximum(self.task)
+        return min(exact, _sampled_threshold(self._sampled, error, guess=exact))
 
     def _sampled(self, strength: float, few: bool = False) -> Estimate:
         """The best finite τ: on a grid with few draws, refined with more, evaluated with all.
@@ -532,11 +550,11 @@ class _Attention:
             near = grid[[max(i - 1, 0), min(i + 1, last)]]
             valley = losses[i] <= min(losses[max(i - 1, 0) : i + 2]) and i < last
             if i == lowest or (valley and losses[i] < 1.05 * losses[lowest]):
-                ends = np.log(near + 0.01)
-                minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 0.03})
+                low, high = np.log(near + 0.01).tolist()
+                minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.03})
         tau = min(refined, key=lambda tau: refined[tau][0])
         sums = _sums(self.rest, tau, strength)
-        return _estimate(_losses(sums, self.task.prevalence, refined[tau][1]), tau)
+        return _estimate(_losses(sums, self.task.prevalence, self._best_cut(sums)[1]), tau)
 
     def _best_cut(self, sums: _Sums) -> tuple[float, float]:
         """The smallest loss over c and that c: on a grid with few draws, then refined with all."""
@@ -545,7 +563,7 @@ class _Attention:
         def loss(cut: float, some: _Sums = sums) -> float:
             return float(_losses(some, self.task.prevalence, cut).mean())
 
-        few = _Sums(*sums[:2], *(part.rows(slice(_FEW // 2)) for part in sums[2:4]), sums.lower[: _FEW // 2])
+        few = sums.rows(slice(_FEW // 2))
         statistics = _statistics(few)
         low, high = statistics.min(), statistics.max()
         cuts = np.linspace(low, high + 0.3 * (high - low), 40)
@@ -612,43 +630,46 @@ def _interval(sums: SoftmaxSums, sharpness: float, cut: float) -> tuple[FloatArr
 def _negative_branches(a: FloatArray) -> tuple[FloatArray, FloatArray]:
     """W₀ and W₋₁ at −e^{−a}: the roots −u of u − log u = a; both −1 for a ≤ 1.
 
-    Newton from the expansions at the branch point, in log u for the smaller root; five steps reach
-    rounding from anywhere.
+    Newton from the expansions at the branch point, in log u for the smaller root: three steps
+    leave an error of 1e-12 for every a.
     """
-    p = np.sqrt(2 * np.maximum(a - 1, 0.0))
-    close = p < 1e-4
-    a = np.where(close, 2.0, a)
+    none = a <= 1
+    a = np.maximum(a, 1 + 1e-12)
+    p = np.sqrt(2 * (a - 1))
     small = -np.minimum(p + p**2 / 6, 700.0)  # log u
     large = 1 + p + p**2 / 3
-    start = np.where(close, p, 1.0)
-    for _ in range(5):
-        exp = np.exp(small)
-        small = small - (exp - small - a) / np.where(close, 1.0, exp - 1)
-        large = large * (np.log(large) + a - 1) / np.where(close, 1.0, large - 1)
-    return (
-        np.where(close, -1 + start - start**2 / 3, -np.exp(small)),
-        np.where(close, -1 - start - start**2 / 3, -large),
-    )
+    for _ in range(3):
+        u = np.exp(small)
+        small -= (u - small - a) / (u - 1)
+        large *= (np.log(large) + a - 1) / (large - 1)
+    return np.where(none, -1.0, -np.exp(small)), np.where(none, -1.0, -large)
 
 
 @dataclass(frozen=True)
 class _Bayes:
     """The likelihood ratio against (1−π)/π. `orders`, for position weights, place the tokens.
 
-    A row of `orders` holds all positions in the order of: the token left out, `signal`, `noise` (first
-    array, positive samples); the token left out, `negative` (second array).
+    A row of `orders` holds all positions in the order of: the token left out, `signal`, `noise`
+    (first array, positive samples); the token left out, `negative` (second array).
     """
 
     task: Task
     rest: Rest
     orders: tuple[NDArray[np.uint16], NDArray[np.uint16]] | None = None
 
-    def threshold(self, error: float) -> Estimate:
-        return _sampled_threshold(self.error, error)
-
     def error(self, strength: float, few: bool = False) -> Estimate:
+        """The sampled error, held below those of the mean and the maximum, which are exact."""
+        bound = min(extreme.error(strength) for extreme in _extremes(self.task))
         if strength == 0:
-            return Estimate(_trivial(self.task.prevalence))
+            return Estimate(bound)
+        sampled = self._sampled(strength, few)
+        return Estimate(min(bound, sampled), sampled.standard_error)
+
+    def threshold(self, error: float) -> Estimate:
+        guess = min(extreme.threshold(error) for extreme in _extremes(self.task))
+        return _sampled_threshold(self.error, error, guess)
+
+    def _sampled(self, strength: float, few: bool) -> Estimate:
         draws, prevalence = len(self.rest.lower), self.task.prevalence
         losses = np.empty(max(draws // REPLICATES, 256) if few else draws)
         level = self._level(strength)
@@ -682,7 +703,7 @@ class _Bayes:
     ) -> FloatArray:
         """The missing token's g at which e_R(rest) + pe^{θg} e_{R−1}(rest) is at the level."""
         own: FloatArray | float = 0.0
-        if self.orders is not None:
+        if self.orders is not None and self.task.places is not None:
             log_weights = np.log(self.task.places)[self.orders[side][rows]]
             values, own = values + log_weights[:, 1:], log_weights[:, 0]
         below, at = log_elementary(values, self.task.sparsity, (hidden, strength))

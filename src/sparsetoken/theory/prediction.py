@@ -169,8 +169,8 @@ def predict(task: Task, classifier: Classifier, protocol: Protocol) -> Predictio
     >>> task = Task(length=10, sparsity=1, strength=5.0)
     >>> learned = predict(task, Attention(), Protocol(query_samples=2.0, readout_samples=4.0))
     >>> linear = predict(task, Pooled(), Protocol(readout_samples=4.0))
-    >>> learned.test_error < 0.12 < linear.test_error
-    True
+    >>> round(learned.test_error, 3), round(linear.test_error, 3)
+    (0.04, 0.291)
     """
     return learning_curve(task, classifier, protocol, [protocol.readout_samples])[0]
 

@@ -1,0 +1,259 @@
+"""The command line: one verb a command, the same words as the fields of the library.
+
+A readable table by default, `--json` for programs. A wrong value is one line on standard error and
+exit code 2; a computation that cannot be done is one line and exit code 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_args
+
+import tyro
+
+import sparsetoken as st
+from sparsetoken.model.losses import Loss
+
+ClassifierName = Literal["attention", "vectorized", "pooled"]
+
+LOSSES: dict[str, Loss] = {
+    "square": st.Square(),
+    "logistic": st.Logistic(),
+    "squared-hinge": st.SquaredHinge(),
+    "huber": st.Huber(),
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """A frozen query instead of a learned one: give both or none."""
+
+    cosine: float | None = None
+    """Cosine between the query and the signal, −1 to 1."""
+    sharpness: float | None = None
+    """β times the norm of the query, at least 0: how peaked the attention is."""
+
+
+@dataclass(frozen=True)
+class _Command:
+    task: st.Task
+    protocol: st.Protocol = field(default_factory=st.Protocol)
+    query: Query = field(default_factory=Query)
+    classifiers: tuple[ClassifierName, ...] = get_args(ClassifierName)
+    """Which classifiers to compare."""
+    json: bool = False
+    """Print JSON for programs instead of a table."""
+
+    def chosen(self) -> dict[str, Any]:
+        """The classifiers by name."""
+        attention = st.Attention(self.query.cosine, self.query.sharpness)
+        made = {"attention": attention, "vectorized": st.Vectorized(), "pooled": st.Pooled()}
+        return {name: made[name] for name in self.classifiers}
+
+    def rows(self) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
+    def run(self) -> None:
+        rows = self.rows()
+        if self.json:
+            print(json.dumps([{k: _plain(v) for k, v in row.items()} for row in rows], indent=1))
+        else:
+            _print_table(rows)
+
+
+@dataclass(frozen=True)
+class Predict(_Command):
+    """What will a classifier trained on this task do? Exact, in the limit of many dimensions."""
+
+    curve: tuple[float, ...] = ()
+    """Several numbers of readout samples per dimension, instead of --readout-samples."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        samples = self.curve or (self.protocol.readout_samples,)
+        rows = []
+        for name, classifier in self.chosen().items():
+            for each in st.learning_curve(self.task, classifier, self.protocol, samples):
+                query = each.query
+                rows.append(
+                    {
+                        "classifier": name,
+                        "readout_samples": each.protocol.readout_samples,
+                        "test_error": each.test_error,
+                        "auc": each.auc,
+                        "train_error": each.train_error,
+                        "train_loss": each.train_loss,
+                        "bias": each.bias,
+                        "cosine": query.cosine if query else self._frozen(name, "cosine"),
+                        "sharpness": query.sharpness if query else self._frozen(name, "sharpness"),
+                        "residual": each.residual,
+                        "iterations": each.iterations,
+                    }
+                )
+        return rows
+
+    def _frozen(self, name: str, which: str) -> float | None:
+        return getattr(self.query, which) if name == "attention" else None
+
+
+@dataclass(frozen=True)
+class Capacity(_Command):
+    """Up to how many samples per embedding dimension are the training data linearly separable?"""
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"classifier": name, "capacity": st.capacity(self.task, classifier, self.protocol)}
+            for name, classifier in self.chosen().items()
+        ]
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What is possible at all: the best error of each classifier when the signal is known."""
+
+    task: st.Task
+    error: float | None = None
+    """Also find the smallest strength that reaches this error."""
+    seed: int = 0
+    """Of the random numbers behind the sampled results (attention, Bayes)."""
+    json: bool = False
+    """Print JSON for programs instead of a table."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        classifiers = {
+            "attention": st.Attention(),
+            "vectorized": st.Vectorized(),
+            "pooled": st.Pooled(),
+            "bayes": None,
+        }
+        rows = []
+        for name, classifier in classifiers.items():
+            if classifier is None:
+                best = st.bayes_error(self.task, seed=self.seed)
+            else:
+                best = st.oracle_error(self.task, classifier, seed=self.seed)
+            row = {"classifier": name, "error": float(best), "standard_error": best.standard_error}
+            if self.error is not None:
+                strength = st.signal_threshold(
+                    self.task, classifier, error=self.error, seed=self.seed
+                )
+                row["strength_needed"] = float(strength)
+                row["strength_standard_error"] = strength.standard_error
+            rows.append(row)
+        return rows
+
+    run = _Command.run
+
+
+Command = (
+    Annotated[Predict, tyro.conf.subcommand("predict")]
+    | Annotated[Capacity, tyro.conf.subcommand("capacity")]
+    | Annotated[Oracle, tyro.conf.subcommand("oracle")]
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments == ["--version"]:
+        print(f"sparsetoken {st.__version__}")
+        return 0
+    messages = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(messages):
+            command = _parse(arguments)
+    except SystemExit as stop:
+        if stop.code:
+            print(f"sparsetoken: {_one_line(messages.getvalue())}", file=sys.stderr)
+        return 2 if stop.code else 0
+    try:
+        command.run()
+    except ValueError as error:
+        print(f"sparsetoken: {error}", file=sys.stderr)
+        return 2
+    except st.ConvergenceError as error:
+        print(f"sparsetoken: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has seen enough (| head)
+        return 0
+    return 0
+
+
+def _parse(arguments: Sequence[str]) -> Any:
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def loss_by_name(
+        info: tyro.constructors.PrimitiveTypeInfo,
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Loss] | None:
+        if info.type is not Loss:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="{" + ",".join(LOSSES) + "}",
+            instance_from_str=lambda words: LOSSES[words[0]],
+            is_instance=lambda value: hasattr(value, "moments"),
+            str_from_instance=lambda loss: [name for name in LOSSES if LOSSES[name] == loss],
+            choices=tuple(LOSSES),
+        )
+
+    with registry:
+        return tyro.cli(
+            Command,  # type: ignore[arg-type]
+            prog="sparsetoken",
+            description=(
+                "When does attention pooling find a weak, sparse signal that linear pooling misses, "
+                "and how much data does that take? (--version prints the version)"
+            ),
+            args=arguments,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
+        )
+
+
+def _one_line(box: str) -> str:
+    """The first paragraph of a boxed message, without the box."""
+    lines = [re.sub(r"[│╭╮╰╯]", "", line).strip() for line in box.splitlines()]
+    words: list[str] = []
+    for line in lines[1:]:
+        if line.startswith("─") or (words and not line):
+            break
+        words.append(line)
+    text = re.sub(r"^Error parsing \S*__tyro\S*: ", "", " ".join(words) or " ".join(lines))
+    return text + " (see --help)"
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity: it becomes a word that float() reads."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for name in rows[0] if rows else []:
+        table.add_column(name.replace("_", " "), justify="left" if name == "classifier" else "right")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
