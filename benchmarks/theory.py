@@ -1,4 +1,4 @@
-"""How fast is the theory? One run, side by side with the textbook way. `make bench` prints the table.
+"""How fast is the theory? One run, side by side with the textbook way (`make bench`).
 
 The textbook way is a damped fixed point on the self-consistent equations, each average a
 `scipy.integrate.quad`, each proximal point a `scipy.optimize.minimize_scalar`.
@@ -135,6 +135,7 @@ def measure(quick: bool) -> dict[str, float]:
         "attention / mixture, worst of 4 points": max(ratios),
         "import numpy (ms)": 1e3 * import_seconds("numpy"),
         "import sparsetoken (ms)": 1e3 * import_seconds("sparsetoken"),
+        "import of all the theory (ms)": 1e3 * import_seconds("sparsetoken.theory.prediction"),
     }
     if not quick:
         result["textbook's largest error at the 5 known points"] = error_against_known(plain)

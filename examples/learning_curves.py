@@ -1,6 +1,6 @@
 """Compare the three classifiers over a range of sample sizes: what `make demo` runs.
 
-Prints test errors with capacity and the best possible errors, and writes the figure and its numbers.
+Prints test errors with capacity and the best possible errors; writes the figure and its numbers.
 """
 
 from __future__ import annotations

@@ -240,7 +240,9 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
     table = Table()
     for name in rows[0] if rows else []:
-        table.add_column(name.replace("_", " "), justify="left" if name == "classifier" else "right")
+        table.add_column(
+            name.replace("_", " "), justify="left" if name == "classifier" else "right"
+        )
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
     console = Console()

@@ -1,0 +1,194 @@
+"""What every classifier must do, and what each one does."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sparsetoken as st
+
+
+class ClassifierContract:
+    """Tests that every classifier inherits: the law is the law of its features."""
+
+    classifier: object
+    query = None  # βq for `features`, in the plane of the first two axes
+
+    def features(self, tokens):
+        return self.classifier.features(tokens, self.query)
+
+    @pytest.mark.parametrize("places", [None, (5, 1, 1, 2)])
+    @pytest.mark.parametrize("label", [1.0, -1.0])
+    def test_moments_of_features_are_those_of_the_law(self, label, places):
+        """Mean and variance of ⟨w, f⟩ for a random readout, one class at a time."""
+        dim, n = 5, 60_000
+        task = st.Task(4, 2, 2.5, prevalence=0.5, places=places)
+        sample = task.sample(n, dim, rng=7, signal=np.eye(dim)[0])
+        chosen = sample.labels == label
+        features = self.features(sample.tokens[chosen])
+        law = self.classifier.law(task)
+        weights, norm = self.random_readout(features.shape[1], task)
+        coordinates, rest = self.split(weights, law, task)
+        side = law.labels == label
+        p = law.weights[side] / law.weights[side].sum()
+        mean = law.means[side] @ coordinates
+        noise = norm**2 - sum(
+            coordinates[k] ** 2 for k in range(len(law.noisy)) if not law.noisy[k]
+        )
+        total = p @ mean
+        variance = p @ (mean - total) ** 2 + (p @ law.scales[side] ** 2) * noise
+        if isinstance(self.classifier, st.Vectorized) and law.means.shape[1] == 1 and label > 0:
+            return  # one direction carries the mean; where the signal sits adds variance
+        scores = features @ weights
+        error = scores.std() / np.sqrt(len(scores))
+        assert abs(scores.mean() - total) < 4.5 * error + 2e-4
+        fourth = np.mean((scores - scores.mean()) ** 4)
+        assert abs(scores.var() - variance) < 4.5 * np.sqrt(fourth / len(scores)) + 1e-3 * variance
+
+    def random_readout(self, size, task):
+        weights = np.random.default_rng(11).normal(size=size)
+        return weights, np.linalg.norm(weights)
+
+    def test_law_is_a_valid_probability(self):
+        law = self.classifier.law(st.Task(6, 2, 3.0, prevalence=0.2))
+        assert law.prevalence == pytest.approx(0.2) and law.weights.sum() == pytest.approx(1)
+        assert np.all(law.scales > 0) and np.all(law.scales <= 1 + 1e-12)
+        assert law.compressed.prevalence == pytest.approx(0.2)
+
+    def test_no_signal_gives_equal_classes(self):
+        law = self.classifier.law(st.Task(6, 2, 0.0))
+        for label in (1.0, -1.0):
+            side = law.labels == label
+            p = law.weights[side] * 2
+            assert abs(p @ law.means[side, 0] - 2 * law.weights @ law.means[:, 0] / 2) < 2e-4
+
+
+class TestPooled(ClassifierContract):
+    classifier = st.Pooled()
+
+    def split(self, weights, law, task):
+        return weights[:1], None
+
+    def test_features(self):
+        tokens = np.arange(24.0).reshape(2, 3, 4)
+        np.testing.assert_array_equal(self.classifier.features(tokens), tokens.mean(axis=1))
+
+
+class TestVectorized(ClassifierContract):
+    classifier = st.Vectorized()
+
+    def split(self, weights, law, task):
+        along = weights.reshape(task.length, -1)[:, 0]  # readout on e_l ⊗ ξ
+        if law.means.shape[1] == 1:
+            return np.array([along.sum() / np.sqrt(task.length)]), None
+        return along, None
+
+    def test_features(self):
+        tokens = np.arange(24.0).reshape(2, 3, 4)
+        assert self.classifier.features(tokens).shape == (2, 12)
+
+    def test_one_coordinate_per_position_with_weights(self):
+        task = st.Task(5, 2, 3.0, places=(1, 2, 3, 4, 0))
+        law = self.classifier.law(task)
+        assert law.means.shape == (math.comb(4, 2) + 1, 5) and law.features_per_dim == 5
+        positive = law.labels > 0
+        np.testing.assert_allclose(law.means[positive].sum(axis=1), 6.0)
+        assert np.all(law.means[positive][:, 4] == 0)
+
+    def test_equal_weights_by_position_agree_with_the_single_direction(self):
+        task = st.Task(5, 2, 3.0, prevalence=0.3)
+        one = st.solve(self.classifier.law(task), st.Logistic(), 0.01, 0.8)
+        many = st.solve(self.classifier.law_by_position(task), st.Logistic(), 0.01, 0.8)
+        np.testing.assert_allclose(many.weights, one.weights[0] / np.sqrt(5), rtol=1e-7)
+        # the fitted readouts agree; so do their errors: a sum over places is R whatever they are
+        assert many.test_error == pytest.approx(one.test_error, abs=1e-10)
+
+    def test_too_many_sets_of_places_are_refused(self):
+        with pytest.raises(ValueError, match=r"C\(length, sparsity\)"):
+            self.classifier.law(st.Task(60, 20, 1.0, places=range(1, 61)))
+
+
+class TestAttention(ClassifierContract):
+    classifier = st.Attention(cosine=0.6, sharpness=1.7)
+    query = 1.7 * np.array([0.6, 0.8, 0, 0, 0])
+
+    def split(self, weights, law, task):
+        unit = self.query / np.linalg.norm(self.query)
+        across = np.array([0.8, -0.6, 0, 0, 0])
+        return np.array([weights @ unit, weights @ across]), None
+
+    def test_features(self):
+        tokens = np.random.default_rng(0).normal(size=(3, 4, 2))
+        query = np.array([0.5, -1.0])
+        features = self.classifier.features(tokens, query)
+        for sample, feature in zip(tokens, features, strict=True):
+            weights = np.exp(sample @ query)
+            np.testing.assert_allclose(feature, weights @ sample / weights.sum())
+
+    def test_features_need_a_query(self):
+        with pytest.raises(ValueError, match="features need query"):
+            self.classifier.features(np.zeros((1, 2, 3)))
+
+    def test_learned_query_needs_one_for_its_law(self):
+        with pytest.raises(ValueError, match="the query is learned"):
+            st.Attention().law(st.Task(3, 1, 1.0))
+        query = st.Query(overlap=0.3, norm=0.5, sharpness=1.0)
+        law = st.Attention().law(st.Task(3, 1, 1.0), query)
+        same = st.Attention(cosine=0.6, sharpness=1.0).law(st.Task(3, 1, 1.0))
+        np.testing.assert_allclose(law.means, same.means, atol=1e-12)
+
+    @pytest.mark.parametrize(
+        "cosine, sharpness, name",
+        [
+            (0.5, None, "together"),
+            (None, 1.0, "together"),
+            (1.1, 1.0, "cosine"),
+            (0.5, -1, "sharp"),
+        ],
+    )
+    def test_wrong_queries_are_refused(self, cosine, sharpness, name):
+        with pytest.raises(ValueError, match=name):
+            st.Attention(cosine, sharpness)
+
+    def test_laws_are_shared_between_prevalences_and_places(self):
+        one = self.classifier.law(st.Task(5, 1, 2.0))
+        assert self.classifier.law(st.Task(5, 1, 2.0)) is one
+        two = self.classifier.law(st.Task(5, 1, 2.0, prevalence=0.1, places=(1, 2, 3, 4, 5)))
+        assert np.shares_memory(two.means, one.means)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "length, sparsity, strength, cosine, sharpness",
+    [
+        (1, 1, 50.0, 1.0, 100.0),
+        (2, 2, 0.0, -1.0, 0.0),
+        (64, 1, 50.0, 1.0, 100.0),
+        (64, 64, 50.0, -1.0, 100.0),
+        (1000, 10, 3.0, 0.5, 0.0),
+        (10_000, 1, 50.0, -1.0, 100.0),
+        (10_000, 10_000, 0.0, 1.0, 5.0),
+    ],
+)
+def test_extreme_attention_laws_are_finite_and_solvable(
+    length, sparsity, strength, cosine, sharpness
+):
+    task = st.Task(length, sparsity, strength)
+    fit = st.solve(st.Attention(cosine, sharpness).law(task), st.Logistic(), 1e-3, 2.0)
+    assert fit.residual <= 1e-9 and 0 <= fit.test_error <= 0.5 + 1e-6
+
+
+@pytest.mark.slow
+def test_memory_of_the_longest_law_stays_below_one_gibibyte():
+    code = """
+import resource, sparsetoken as st
+law = st.Attention(cosine=0.5, sharpness=3.0).law(st.Task(10_000, 7, 5.0))
+law.compressed
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert int(run.stdout) < 1024 * 1024  # KiB

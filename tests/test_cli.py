@@ -1,0 +1,100 @@
+"""The command line as a person and as a program use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import sparsetoken as st
+from sparsetoken.cli import main
+
+TASK = "--length 10 --sparsity 1 --strength 5".split()
+
+
+def run(capsys, *arguments):
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_predict_prints_what_the_library_computes(capsys):
+    code, out, _ = run(capsys, "predict", *TASK, "--curve", "1", "4", "inf", "--json")
+    rows = json.loads(out)
+    assert code == 0 and len(rows) == 9
+    protocol = st.Protocol()
+    for row in rows:
+        classifier = getattr(st, row["classifier"].capitalize())()
+        samples = float(row["readout_samples"])
+        want = st.predict(st.Task(10, 1, 5.0), classifier, protocol.with_readout_samples(samples))
+        assert row["test_error"] == pytest.approx(want.test_error, abs=1e-10)
+        assert row["train_loss"] == pytest.approx(want.train_loss, rel=1e-7)
+
+
+def test_tables_for_people(capsys):
+    code, out, _ = run(capsys, "predict", *TASK, "--classifiers", "pooled", "--loss", "square")
+    assert code == 0 and "test error" in out and "pooled" in out and "attention" not in out
+    code, out, _ = run(capsys, "capacity", *TASK, "--cosine", "0.95", "--sharpness", "1")
+    assert code == 0 and "2.9501" in out and "29.501" in out
+
+
+def test_oracle(capsys):
+    code, out, _ = run(capsys, "oracle", *TASK, "--error", "0.05", "--json")
+    rows = {row["classifier"]: row for row in json.loads(out)}
+    assert code == 0 and set(rows) == {"attention", "vectorized", "pooled", "bayes"}
+    assert rows["pooled"]["error"] == pytest.approx(0.21459765022, abs=1e-10)
+    assert rows["pooled"]["standard_error"] == 0
+    assert rows["attention"]["error"] < rows["pooled"]["error"]
+    assert rows["attention"]["strength_needed"] < rows["pooled"]["strength_needed"]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["predict", *TASK[:-1], "-5"], "strength must be a number at least 0, got -5.0"),
+        (["predict", *TASK[:-1], "strong"], "--strength"),
+        (["predict", "--length", "10"], "--sparsity"),
+        (["predict", *TASK, "--loss", "hinge"], "squared-hinge"),
+        (["predict", *TASK, "--cosine", "0.5"], "cosine and sharpness must be given together"),
+        (["predict", *TASK, "--ridge", "0"], "use a positive ridge"),
+        (["predict", *TASK, "--ridge", "nan"], "ridge must be a number at least 0, got nan"),
+        (["predict", *TASK, "--curve", "0"], "readout_samples must be a number above 0"),
+        (["predict", *TASK, "--nonsense", "1"], "--nonsense"),
+        (["capacity", *TASK, "--prevalence", "1"], "prevalence must be a number above 0 and below"),
+        (["oracle", *TASK, "--error", "0.7"], "error"),
+        (["prophesy"], "prophesy"),
+        ([], "predict"),
+    ],
+)
+def test_wrong_values_are_one_line_and_exit_code_two(capsys, arguments, words):
+    code, out, err = run(capsys, *arguments)
+    assert code == 2 and out == ""
+    assert err.count("\n") == 1 and words in err, err
+    assert "Traceback" not in err and "│" not in err and "tyro" not in err
+
+
+@pytest.mark.parametrize("verb", ["", "predict", "capacity", "oracle"])
+def test_help(capsys, verb):
+    code, out, err = run(capsys, *([verb] if verb else []), "--help")
+    assert code == 0 and err == ""
+    assert "usage: sparsetoken" in out
+    if verb:
+        assert "tokens in a sample" in out and "(required)" in out
+
+
+def test_version_and_module():
+    for command in (["-m", "sparsetoken"], ["-c", "from sparsetoken.cli import main; main()"]):
+        out = subprocess.run(
+            [sys.executable, *command, "--version"], capture_output=True, text=True, check=True
+        ).stdout
+        assert out == f"sparsetoken {st.__version__}\n"
+
+
+def test_a_failed_solve_is_one_line_and_exit_code_one(capsys, monkeypatch):
+    from sparsetoken.theory import saddle
+
+    monkeypatch.setattr(saddle, "MOST_STEPS", 0)
+    code, out, err = run(capsys, "predict", *TASK, "--classifiers", "pooled")
+    assert code == 1 and out == "" and err.count("\n") == 1 and "residual" in err

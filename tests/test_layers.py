@@ -1,0 +1,115 @@
+"""Doors between rooms, and no others: every import in the syntax trees, lazy ones included.
+
+The picture is in CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
+
+# Inside a room a file imports only files above it in this list.
+ROOMS = {
+    "model": "checks task envelopes losses scores compression law classifiers protocol".split(),
+    "theory": "alignment errors capacity saddle asymptotics extremes oracle prediction".split(),
+}
+DOORS = {"model": set(), "theory": {"model"}}
+OWNERS = {  # a heavy library, and the only files that may import it
+    "matplotlib": {"figures.py"},
+    "tyro": {"cli.py"},
+    "rich": {"cli.py"},
+}
+NOT_THEORY_OF_LAWS = {"task", "classifiers", "protocol"}
+
+
+def files():
+    return sorted(ROOT.rglob("*.py"))
+
+
+def imports(path):
+    """Dotted names a file imports anywhere, except for type checking alone."""
+    tree = ast.parse(path.read_text())
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            skipped |= set(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_every_file_is_in_the_picture():
+    for room, names in ROOMS.items():
+        found = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
+        assert found == set(names), room
+    assert {path.name for path in ROOT.iterdir() if path.is_dir()} - {"__pycache__"} == set(ROOMS)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_doors(path):
+    room = path.parent.name if path.parent != ROOT else None
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "sparsetoken" and room:
+            assert len(parts) > 1, f"{path.name} imports the package itself"
+            target = parts[1]
+            assert target == room or target in DOORS[room], f"{path.name} imports {name}"
+            if target == room and len(parts) > 2 and path.stem != "__init__":
+                order = ROOMS[room]
+                if parts[2] in order:
+                    assert order.index(parts[2]) < order.index(path.stem), f"{path.name}: {name}"
+        if parts[0] in OWNERS:
+            assert path.name in OWNERS[parts[0]], f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("name", ["saddle", "asymptotics", "capacity"])
+def test_solver_and_capacity_know_laws_not_tasks(name):
+    for imported in imports(ROOT / "theory" / f"{name}.py"):
+        parts = imported.split(".")
+        if parts[:2] == ["sparsetoken", "model"] and len(parts) > 2:
+            assert parts[2] not in NOT_THEORY_OF_LAWS, imported
+
+
+def test_figures_import_no_room():
+    for imported in imports(ROOT / "figures.py"):
+        assert not imported.startswith("sparsetoken"), imported
+
+
+def test_import_is_light_and_every_public_name_resolves():
+    code = """
+import sys, sparsetoken
+heavy = {"matplotlib", "pandas", "sklearn", "scipy.stats", "scipy.optimize", "tyro", "rich"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+for name in sparsetoken.__all__:
+    assert getattr(sparsetoken, name) is not None
+assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
+sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
+assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
+try:
+    sparsetoken.nothing
+except AttributeError as error:
+    assert "nothing" in str(error)
+else:
+    raise SystemExit("an unknown name did not raise")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_has_a_docstring():
+    import sparsetoken
+
+    for name in sparsetoken.__all__:
+        if name != "__version__":
+            assert len(getattr(sparsetoken, name).__doc__) > 20, name

@@ -1,0 +1,81 @@
+"""Capacity: known values, the convex problem checked by brute force, extremes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import sparsetoken as st
+
+
+def test_noise_alone_is_separable_up_to_two_samples_per_dimension():
+    """Cover (1965): 2 for equal classes, whatever the classifier's scales."""
+    for classifier in (st.Pooled(), st.Vectorized()):
+        task = st.Task(4, 1, 0.0)
+        factor = 4 if isinstance(classifier, st.Vectorized) else 1
+        assert st.capacity(task, classifier) == pytest.approx(2.0 * factor, rel=1e-9)
+    attention = st.Attention(cosine=0.3, sharpness=2.0)
+    # random scales are no help: signs of symmetric noise do not depend on its size
+    assert st.capacity(st.Task(4, 1, 0.0), attention) == pytest.approx(2.0, rel=2e-3)
+
+
+def test_the_minimum_is_found():
+    rng = np.random.default_rng(3)
+    law = st.FeatureLaw(
+        labels=[1, -1, 1, -1, 1],
+        means=rng.normal(size=(5, 2)),
+        scales=[0.5, 1.0, 0.8, 1.2, 1.0],
+        weights=[0.2, 0.3, 0.1, 0.3, 0.1],
+        noisy=[True, False],
+    )
+    g = np.linspace(-9, 9, 20001)
+    weight = np.exp(-0.5 * g * g) / np.sqrt(2 * np.pi) * (g[1] - g[0])
+
+    def objective(x):
+        s = np.sqrt(1 + x[0] ** 2)
+        shift = law.labels * (law.means @ x[:2] + x[2]) / law.scales
+        return law.weights @ (np.maximum(s * g - shift[:, None], 0) ** 2 @ weight)
+
+    best = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9}).fun
+    assert st.separability_threshold(law) == pytest.approx(1 / best, rel=1e-6)
+
+
+def test_ordering_of_the_paper():
+    task = st.Task(10, 1, 5.0)
+    pooled, vectorized = st.capacity(task, st.Pooled()), st.capacity(task, st.Vectorized())
+    attention = st.capacity(task, st.Attention(cosine=0.95, sharpness=1.0))
+    assert pooled < attention < vectorized
+    assert attention == pytest.approx(22.5, rel=0.01)
+
+
+def test_strong_and_rare():
+    assert st.capacity(st.Task(1, 1, 50.0), st.Pooled()) > 1e100
+    assert st.capacity(st.Task(10_000, 10_000, 50.0), st.Vectorized()) == math.inf
+    rare = [st.capacity(st.Task(5, 1, 2.0, prevalence=p), st.Pooled()) for p in (0.5, 0.1, 0.01)]
+    assert rare[0] < rare[1] < rare[2]  # fewer positives are easier to separate
+    flipped = st.capacity(st.Task(5, 1, 2.0, prevalence=0.9), st.Pooled())
+    assert flipped == pytest.approx(rare[1], rel=1e-9)
+
+
+def test_a_learned_query_needs_its_protocol():
+    with pytest.raises(ValueError, match="protocol must be given for a learned query"):
+        st.capacity(st.Task(5, 1, 2.0), st.Attention())
+    protocol = st.Protocol(query_samples=3.0)
+    query = st.align(st.Task(5, 1, 2.0), protocol)
+    frozen = st.Attention(query.cosine, query.sharpness)
+    got = st.capacity(st.Task(5, 1, 2.0), st.Attention(), protocol)
+    assert got == pytest.approx(st.capacity(st.Task(5, 1, 2.0), frozen), rel=1e-9)
+
+
+def test_below_capacity_the_training_error_vanishes_without_ridge():
+    """Two separate computations agree on where training data can be fitted."""
+    task = st.Task(6, 1, 4.0, prevalence=0.3)
+    law = st.Attention(cosine=0.7, sharpness=1.5).law(task)
+    threshold = st.separability_threshold(law)
+    below = st.solve(law, st.Logistic(), 1e-8, 0.9 * threshold)
+    above = st.solve(law, st.Logistic(), 1e-8, 1.1 * threshold)
+    assert below.train_error < 1e-6 and below.train_loss < 1e-3
+    assert above.train_error > 1e-3
