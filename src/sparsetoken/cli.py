@@ -126,7 +126,7 @@ class Oracle:
     """Print JSON for programs instead of a table."""
 
     def rows(self) -> list[dict[str, Any]]:
-        classifiers = {
+        classifiers: dict[str, Any] = {
             "attention": st.Attention(),
             "vectorized": st.Vectorized(),
             "pooled": st.Pooled(),
@@ -206,11 +206,11 @@ def _parse(arguments: Sequence[str]) -> Any:
 
     with registry:
         return tyro.cli(
-            Command,  # type: ignore[arg-type]
+            Command,
             prog="sparsetoken",
             description=(
-                "When does attention pooling find a weak, sparse signal that linear pooling misses, "
-                "and how much data does that take? (--version prints the version)"
+                "When does attention pooling find a weak, sparse signal that linear pooling "
+                "misses, and how much data does that take? (--version prints the version)"
             ),
             args=arguments,
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STYLE: dict[str, Any] = {
+STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
     "font.size": 9,
     "axes.spines.top": False,
@@ -50,8 +50,8 @@ def learning_curves(
 ) -> Figure:
     """Test error and training loss against readout samples, one line for each classifier.
 
-    `table` has columns classifier, readout_samples, test_error, train_loss; `capacity` and `floor`
-    give each classifier's separability threshold and best possible error ("bayes" may be there too).
+    `table` has columns classifier, readout_samples, test_error, train_loss; `capacity` gives each
+    classifier's separability threshold, `floor` its best possible error (and that of "bayes").
     """
     with mpl.rc_context(STYLE):
         figure, (left, right) = plt.subplots(1, 2, figsize=(8.2, 3.4), layout="constrained")

@@ -32,13 +32,11 @@ class ClassifierContract:
         features = self.features(sample.tokens[chosen])
         law = self.classifier.law(task)
         weights, norm = self.random_readout(features.shape[1], task)
-        coordinates, rest = self.split(weights, law, task)
+        coordinates = self.split(weights, law, task)
         side = law.labels == label
         p = law.weights[side] / law.weights[side].sum()
         mean = law.means[side] @ coordinates
-        noise = norm**2 - sum(
-            coordinates[k] ** 2 for k in range(len(law.noisy)) if not law.noisy[k]
-        )
+        noise = norm**2 - coordinates**2 @ ~law.noisy
         total = p @ mean
         variance = p @ (mean - total) ** 2 + (p @ law.scales[side] ** 2) * noise
         if isinstance(self.classifier, st.Vectorized) and law.means.shape[1] == 1 and label > 0:
@@ -71,7 +69,7 @@ class TestPooled(ClassifierContract):
     classifier = st.Pooled()
 
     def split(self, weights, law, task):
-        return weights[:1], None
+        return weights[:1]
 
     def test_features(self):
         tokens = np.arange(24.0).reshape(2, 3, 4)
@@ -84,8 +82,8 @@ class TestVectorized(ClassifierContract):
     def split(self, weights, law, task):
         along = weights.reshape(task.length, -1)[:, 0]  # readout on e_l ⊗ ξ
         if law.means.shape[1] == 1:
-            return np.array([along.sum() / np.sqrt(task.length)]), None
-        return along, None
+            return np.array([along.sum() / np.sqrt(task.length)])
+        return along
 
     def test_features(self):
         tokens = np.arange(24.0).reshape(2, 3, 4)
@@ -119,7 +117,7 @@ class TestAttention(ClassifierContract):
     def split(self, weights, law, task):
         unit = self.query / np.linalg.norm(self.query)
         across = np.array([0.8, -0.6, 0, 0, 0])
-        return np.array([weights @ unit, weights @ across]), None
+        return np.array([weights @ unit, weights @ across])
 
     def test_features(self):
         tokens = np.random.default_rng(0).normal(size=(3, 4, 2))

@@ -269,8 +269,8 @@ def continuation(
     """One problem by way of larger ridges, for the few on which Newton's cold start gets stuck.
 
     Under a ridge so large that w is small, the bias alone balances the classes: a scalar equation.
-    From there the ridge falls by factors (ten, less where a step fails) to its value, each solution,
-    extrapolated, starting the next. Returns what `newton` does.
+    From there the ridge falls by factors (ten, less where a step fails) to its value, each
+    solution, extrapolated, starting the next. Returns what `newton` does.
     """
     target = float(problem.ridge[0])
     floor = 1e-14 * float(problem.law.weights @ problem.law.scales**2)  # stands for no ridge
@@ -332,8 +332,9 @@ def from_population(
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Solve each system; a singular one in the sense of least squares."""
+    solution: FloatArray
     try:
-        return np.linalg.solve(matrix, right[..., None])[..., 0]
+        solution = np.linalg.solve(matrix, right[..., None])[..., 0]
     except np.linalg.LinAlgError:
-        pairs = zip(matrix, right, strict=True)
-        return np.array([np.linalg.lstsq(a, b)[0] for a, b in pairs], dtype=np.float64)
+        solution = (np.linalg.pinv(matrix) @ right[..., None])[..., 0]
+    return solution
