@@ -93,8 +93,8 @@ def test_version_and_module():
 
 
 def test_a_failed_solve_is_one_line_and_exit_code_one(capsys, monkeypatch):
-    from sparsetoken.theory import saddle
+    from sparsetoken.theory import newton
 
-    monkeypatch.setattr(saddle, "MOST_STEPS", 0)
+    monkeypatch.setattr(newton, "MOST_STEPS", 0)
     code, out, err = run(capsys, "predict", *TASK, "--classifiers", "pooled")
     assert code == 1 and out == "" and err.count("\n") == 1 and "residual" in err

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "model": "checks task envelopes losses scores compression law classifiers protocol".split(),
-    "theory": "alignment errors capacity saddle asymptotics extremes oracle prediction".split(),
+    "theory": "alignment errors capacity saddle newton asymptotics "
+    "extremes oracle prediction".split(),
 }
 DOORS = {"model": set(), "theory": {"model"}}
 OWNERS = {  # a heavy library, and the only files that may import it
@@ -74,7 +75,7 @@ def test_doors(path):
             assert path.name in OWNERS[parts[0]], f"{path.name} imports {name}"
 
 
-@pytest.mark.parametrize("name", ["saddle", "asymptotics", "capacity"])
+@pytest.mark.parametrize("name", ["saddle", "newton", "asymptotics", "capacity"])
 def test_solver_and_capacity_know_laws_not_tasks(name):
     for imported in imports(ROOT / "theory" / f"{name}.py"):
         parts = imported.split(".")

@@ -218,15 +218,16 @@ def _parse(arguments: Sequence[str]) -> Any:
 
 
 def _one_line(box: str) -> str:
-    """The first paragraph of a boxed message, without the box."""
-    lines = [re.sub(r"[│╭╮╰╯]", "", line).strip() for line in box.splitlines()]
+    """The first paragraph of a boxed message, without the box and the parser's own names."""
+    lines = [line.strip("│╭╮╰╯|+ ") for line in box.splitlines()]
     words: list[str] = []
     for line in lines[1:]:
-        if line.startswith("─") or (words and not line):
+        rule = re.fullmatch("[─-]{3,}", line) is not None
+        if words and (rule or not line):
             break
-        words.append(line)
-    text = re.sub(r"^Error parsing \S*__tyro\S*: ", "", " ".join(words) or " ".join(lines))
-    return text + " (see --help)"
+        words += [] if rule else [line]
+    text = " ".join(words) or " ".join(lines)
+    return re.sub(r"^Error parsing \S*__tyro\S*: ", "", text) + " (see --help)"
 
 
 def _plain(value: Any) -> Any:

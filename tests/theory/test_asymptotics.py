@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.theory import saddle
+from sparsetoken.theory import newton, saddle
 
 LOSSES = [st.Square(), st.Logistic(), st.SquaredHinge(), st.Huber()]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -123,7 +123,7 @@ def test_square_loss_closed_form_is_the_general_solution():
             closed = st.solve_square(law, ridge, alpha)
             problem = saddle.Saddle(law, st.Square(), np.array([ridge]), np.array([alpha]))
             start = np.array([[0.1, -0.1, 0.0, 0.3, -np.log(alpha * (ridge + 0.3))]])
-            state, residual, _ = saddle.newton(problem, start, 1e-11)  # a start that knows nothing
+            state, residual, _ = newton.newton(problem, start, 1e-11)  # a start that knows nothing
             assert residual[0] <= 1e-9
             got = [*closed.weights, closed.bias, np.log(closed.rest), np.log(closed.susceptibility)]
             np.testing.assert_allclose(state[0], got, rtol=1e-8, atol=1e-9)
@@ -224,7 +224,7 @@ def test_continuation_reaches_the_same_solution():
     for loss in LOSSES:
         for ridge in (1e-5, 0.3):
             problem = saddle.Saddle(law, loss, np.array([ridge]), np.array([1.5]))
-            state, residual, _ = saddle.continuation(problem, 1e-11)
+            state, residual, _ = newton.continuation(problem, 1e-11)
             fit = st.solve(law, loss, ridge, 1.5)
             assert residual[0] <= 1e-9
             np.testing.assert_allclose(state[0, :2], fit.weights, rtol=1e-7, atol=1e-9)
@@ -259,6 +259,6 @@ def test_wrong_values_are_named(ridge, samples, name):
 
 
 def test_a_solve_that_falls_short_raises(monkeypatch):
-    monkeypatch.setattr(saddle, "MOST_STEPS", 0)
+    monkeypatch.setattr(newton, "MOST_STEPS", 0)
     with pytest.raises(st.ConvergenceError, match=r"residual .* is required"):
         st.solve(small_law(9), st.Logistic(), 1e-7, 0.5)

@@ -7,7 +7,8 @@ all other directions, given by the saddle point
     min_{w,b,ρ≥0} max_{t≥0}  E M(ω; V) − ρt/(2√α) + (λ/2)(Σw_k² + ρ²),
     ω = Σ m_k w_k + b + σrG,   r² = ρ² + Σ_noisy w_k²,   V = σ²ρ/(√α t),
 
-M the Moreau envelope of the loss, G ~ N(0,1). `saddle` solves it; here it becomes a `Fit`:
+M the Moreau envelope of the loss, G ~ N(0,1). `saddle` has its equations, `newton` solves them;
+here the solution becomes a `Fit`:
 
     test error   E Φ(−yμ/(σr)),  μ = Σ m_k w_k + b         train loss   E ℓ(prox(ω; V))
     train error  E Φ((Vℓ′(0) − yμ)/(σr)):  prox(ω; V) has the wrong sign iff yω < Vℓ′(0).
@@ -27,7 +28,7 @@ from sparsetoken.model.checks import real
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.losses import Loss, Square
 from sparsetoken.model.scores import Scores
-from sparsetoken.theory import saddle
+from sparsetoken.theory import newton, saddle
 from sparsetoken.theory.capacity import separability_threshold
 from sparsetoken.theory.errors import ConvergenceError, NoMinimiserError
 
@@ -170,7 +171,7 @@ def solve_many(
             problem = saddle.Saddle(law.compressed, loss, ridges[chosen], samples[chosen])
             limit = not finite[chosen[0]]
             start = saddle.population_start(problem) if limit else saddle.starting_point(problem)
-            solved = saddle.newton(problem, start, _AIM)
+            solved = newton.newton(problem, start, _AIM)
             if not limit:
                 _retry(problem, *solved)
             found.update(zip(chosen.tolist(), _fits(law, problem, *solved), strict=True))
@@ -201,11 +202,11 @@ def _retry(
     problem: saddle.Saddle, states: FloatArray, residuals: FloatArray, counts: NDArray[np.intp]
 ) -> None:
     """Solve again, by other routes, what Newton left above the tolerance; in place."""
-    for index in np.flatnonzero(~(residuals <= saddle.CERTIFIED)):
-        for route in (saddle.from_population, saddle.continuation):
+    for index in np.flatnonzero(~(residuals <= newton.CERTIFIED)):
+        for route in (newton.from_population, newton.continuation):
             state, residual, count = route(problem.subset(np.array([index])), _AIM)
             counts[index] += count[0]
-            if residual[0] <= saddle.CERTIFIED:
+            if residual[0] <= newton.CERTIFIED:
                 states[index], residuals[index] = state[0], residual[0]
                 break
 
@@ -222,10 +223,10 @@ def _fits(
     for index, state in enumerate(states):
         ridge, samples = float(problem.ridge[index]), float(problem.alpha[index])
         residual = float(residuals[index])
-        if not residual <= saddle.CERTIFIED:
+        if not residual <= newton.CERTIFIED:
             raise ConvergenceError(
                 f"solve: residual {residual:.1e} after {counts[index]} evaluations, "
-                f"{saddle.CERTIFIED:g} is required ({problem.loss!r}, ridge={ridge:g}, "
+                f"{newton.CERTIFIED:g} is required ({problem.loss!r}, ridge={ridge:g}, "
                 f"samples_per_dim={samples:g})"
             )
         rest, chi = (0.0, 0.0) if np.isinf(samples) else np.exp(state[-2:])
