@@ -1,0 +1,46 @@
+"""The README keeps its word: its code runs, its commands work, the files it names exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sparsetoken.cli import main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_code_runs_and_prints_what_its_comments_say(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    exec(compile(code, "README.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    said = [float(value) for value in re.findall(r"# (0\.\d+):", code)]
+    assert float(lines[0]) == pytest.approx(said[0], abs=5e-4)
+    assert float(lines[-1].split()[0].strip("()")) == pytest.approx(said[1], abs=2e-4)
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize("line", re.findall(r"^    (sparsetoken .*)$", README, re.M))
+def test_commands(line, capsys):
+    assert main(shlex.split(line)[1:]) == 0
+    assert "classifier" in capsys.readouterr().out
+
+
+def test_make_targets_and_files_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^    make (\w+)", README, re.M):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+def test_every_module_is_in_the_contributing_table():
+    table = (ROOT / "CONTRIBUTING.md").read_text()
+    package = ROOT / "src" / "sparsetoken"
+    for path in package.rglob("*.py"):
+        if not path.name.startswith("__"):
+            assert f"`{path.relative_to(package)}`" in table, path.name
