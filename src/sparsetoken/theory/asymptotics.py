@@ -154,7 +154,7 @@ def solve_many(
     >>> from sparsetoken import Pooled, Task, Square
     >>> law = Pooled().law(Task(length=1, sparsity=1, strength=2.0))
     >>> [round(fit.test_error, 4) for fit in solve_many(law, Square(), 0.1, [1.0, 10.0, np.inf])]
-    [0.3144, 0.1815, 0.1587]
+    [0.3144, 0.1804, 0.1587]
     """
     ridges, samples = np.broadcast_arrays(*map(np.atleast_1d, (ridge, samples_per_dim)))
     for value in ridges.ravel().tolist():
