@@ -91,6 +91,22 @@ def error_against_known(errors: dict[float, float]) -> float:
     return max(abs(errors[alpha] - known) for alpha, known in KNOWN.items())
 
 
+def against_the_floor(law: st.FeatureLaw, loss: st.Logistic) -> tuple[float, float]:
+    """How far from the floor: the exponentials an average over G cannot do without (three a node)."""
+    samples = np.logspace(-0.5, 1.5, 20)
+    fits = st.solve_many(law, loss, 1e-3, samples)
+    small = law.compressed
+    mean = np.array([small.labels * (small.means @ fit.weights + fit.bias) for fit in fits])
+    deviation = np.array([small.scales * fit.noise for fit in fits])
+    variance = np.array([small.scales**2 * fit.susceptibility for fit in fits])
+    nodes = loss._nodes(mean, deviation, variance)[0].clip(-50, 50)
+    exponentials = seconds(lambda: [np.exp(nodes) for _ in range(3)], 5)
+    averages = seconds(lambda: loss.moments(mean, deviation, variance), 5)
+    evaluations = statistics.mean(fit.iterations for fit in fits)
+    curve = seconds(lambda: st.solve_many(law, loss, 1e-3, samples), 3)
+    return averages / exponentials, curve / (evaluations * averages)
+
+
 def measure(quick: bool) -> dict[str, float]:
     task = st.Task(length=1, sparsity=1, strength=2.0)
     mixture, loss = st.Pooled().law(task), st.Logistic()
@@ -124,6 +140,7 @@ def measure(quick: bool) -> dict[str, float]:
         ratios.append(slow / fast)
         attention_times.append(slow)
         mixture_times.append(fast)
+    floor, share = against_the_floor(law, loss)
     result = {
         "textbook curve, 20 points (s)": plain_seconds,
         "our curve, 20 points (s)": ours_seconds,
@@ -133,6 +150,8 @@ def measure(quick: bool) -> dict[str, float]:
         "mixture point, one solve (ms)": 1e3 * statistics.mean(mixture_times),
         "attention point, one solve (ms)": 1e3 * statistics.mean(attention_times),
         "attention / mixture, worst of 4 points": max(ratios),
+        "attention curve / its Gaussian averages": share,
+        "Gaussian averages / their exponentials": floor,
         "import numpy (ms)": 1e3 * import_seconds("numpy"),
         "import sparsetoken (ms)": 1e3 * import_seconds("sparsetoken"),
         "import of all the theory (ms)": 1e3 * import_seconds("sparsetoken.theory.prediction"),

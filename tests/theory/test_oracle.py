@@ -83,9 +83,9 @@ def test_short_samples_are_precise():
 def test_pooled_is_the_minimum_over_the_cut():
     for task in random_tasks(30, seed=1):
         kappa = task.strength * task.sparsity / math.sqrt(task.length)
-        cuts = np.linspace(-60, 60, 2_000_001)
+        cuts = np.linspace(-60, 60, 200_001)
         loss = task.prevalence * ndtr(cuts - kappa) + (1 - task.prevalence) * ndtr(-cuts)
-        assert oracle_error(task, Pooled()) == pytest.approx(loss.min(), abs=1e-8)
+        assert oracle_error(task, Pooled()) == pytest.approx(loss.min(), abs=1e-7)
         assert oracle_error(task, Pooled()) <= loss.min() + 1e-15
 
 
@@ -101,8 +101,8 @@ def test_no_signal_leaves_the_smaller_class(strength, prevalence):
 # --------------------------------------------------------------------------- Vectorized
 
 
-def best_vector(task, seed, tries=30):
-    """The best unit vector a and cut, by L-BFGS on all L coordinates from random starts."""
+def best_vector(task, seed, tries=20):
+    """The best unit vector a and cut, by gradients on all L coordinates from random starts."""
     subsets = list(combinations(range(task.length), task.sparsity))
     places = np.array([[float(i in s) for i in range(task.length)] for s in subsets])
     weights = np.ones(len(subsets))
@@ -119,7 +119,7 @@ def best_vector(task, seed, tries=30):
     best = min(task.prevalence, 1 - task.prevalence)
     for _ in range(tries):
         start = np.append(rng.exponential(size=task.length) ** 3, rng.uniform(-1, 4))
-        best = min(best, minimize(loss, start, method="L-BFGS-B").fun)
+        best = min(best, minimize(loss, start, method="CG").fun)
     return best
 
 
@@ -193,10 +193,10 @@ def test_losses_at_fixed_parameters_are_those_of_tokens(length, sparsity, streng
 
 @pytest.mark.parametrize("task", [Task(10, 1, 3.0), Task(30, 3, 2.0, 0.2)], ids=["L10", "L30"])
 def test_attention_is_the_best_of_all_sharpnesses_and_cuts(task):
-    count = 400_000
+    count = 200_000
     best = math.inf
     negative, positive = draw_scores(task, count, seed=7)
-    for sharpness in (0.3, 0.5, 0.7, 0.9, 1.2, 1.5, 2.0, 4.0, 10.0):
+    for sharpness in (0.4, 0.7, 0.9, 1.2, 1.5, 2.5):
         values = []
         for scores in (negative, positive):
             weights = np.exp(sharpness * scores)
@@ -211,7 +211,7 @@ def test_attention_is_the_best_of_all_sharpnesses_and_cuts(task):
     assert 0.3 < found.sharpness < 4
 
 
-def test_attention_at_its_ends_is_exact():
+def test_attention_at_its_ends_is_exact(fewer_draws):
     strong = oracle_error(Task(100, 1, 6.0), Attention())
     assert (strong.sharpness, strong.standard_error) == (math.inf, 0.0)
     cut = minimize_scalar(
@@ -224,6 +224,16 @@ def test_attention_at_its_ends_is_exact():
     dense = oracle_error(Task(20, 20, 0.3), Attention())
     assert (dense.sharpness, dense.standard_error) == (0.0, 0.0)
     assert dense == oracle_error(Task(20, 20, 0.3), Pooled())
+
+
+@pytest.mark.parametrize(("sparsity", "strength"), [(4, 17.5), (2, 9.0)])
+def test_errors_too_small_to_sample_are_not_taken_for_nothing(fewer_draws, sparsity, strength):
+    """No draw shows an error here; the exact mean and maximum bound it."""
+    task = Task(25, sparsity, strength, 0.8)
+    attention, floor = oracle_error(task, Attention()), bayes_error(task)
+    assert 0 < attention <= oracle_error(task, Pooled())
+    assert floor <= attention
+    assert floor.standard_error <= attention
 
 
 def test_attention_ignores_its_own_query(fewer_draws):
@@ -266,13 +276,13 @@ def log_ratios(task, scores):
 )
 def test_bayes_against_enumeration(task):
     found = bayes_error(task)
-    ratios = [log_ratios(task, scores) for scores in draw_scores(task, 300_000, seed=8)]
+    ratios = [log_ratios(task, scores) for scores in draw_scores(task, 200_000, seed=8)]
     assert within(found, counted(task, *ratios))
     assert found.standard_error < 6e-4
 
 
 def test_bayes_is_below_every_classifier(fewer_draws):
-    for task in random_tasks(8, seed=9):
+    for task in random_tasks(5, seed=9):
         floor = bayes_error(task)
         for classifier in (Pooled(), Vectorized(), Attention()):
             other = oracle_error(task, classifier)
@@ -326,13 +336,19 @@ def mean_with_error(values):
     return Estimate(np.mean(values), np.std(values) / math.sqrt(len(values)))
 
 
-@pytest.mark.parametrize("sharpness", [0.0, 0.3, 1.0, 2.0, 5.0, 20.0])
-def test_hidden_tokens_have_the_sums_of_drawn_ones(sharpness):
-    """Moments of (log Σe^{τg}, softmax mean) of 2048 tokens, 1792 of them never drawn."""
+@pytest.fixture(scope="module")
+def tokens_of_2048():
+    """2048 tokens, 1792 of them never drawn; and all of them, token by token."""
     (few,) = extremes.draw_tokens((2048,), np.random.SeedSequence(11), draws=1 << 14)
     assert few.hidden == 2048 - 256
     tokens = np.random.default_rng(12).standard_normal((6000, 2048))
-    tokens = extremes.Tokens(-np.sort(-tokens, axis=1), 0, np.empty((6000, 0)))
+    return few, extremes.Tokens(-np.sort(-tokens, axis=1), 0, np.empty((6000, 0)))
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 0.3, 1.0, 2.0, 5.0, 20.0])
+def test_hidden_tokens_have_the_sums_of_drawn_ones(tokens_of_2048, sharpness):
+    """Moments of log Σe^{τg} and of the softmax mean up to the third, and their product."""
+    few, tokens = tokens_of_2048
     short, full = (extremes.softmax_sums(t, max(sharpness, 1e-9)) for t in (few, tokens))
     for one, other in zip(short, full, strict=True):
         centre = other.mean()
@@ -345,20 +361,24 @@ def test_hidden_tokens_have_the_sums_of_drawn_ones(sharpness):
     assert within(mean_with_error(joint[0]), mean_with_error(joint[1]))
 
 
-@pytest.mark.parametrize(("sharpness", "cut"), [(0.5, 0.55), (1.5, 1.9), (4.0, 3.6)])
-def test_long_attention_against_full_draws(sharpness, cut):
-    task = Task(2048, 3, 4.0)
-    estimates = []
-    for largest in (extremes.LARGEST, 2048):
-        rest = extremes.draw_rest(2048, 3, seed=13, largest=largest)
-        sums = oracle._sums(rest, sharpness, task.strength)
-        estimates.append(oracle._estimate(oracle._losses(sums, 0.5, cut)))
-    assert within(*estimates)
-    assert 0.01 < estimates[0] < 0.49
+def test_long_attention_against_full_draws(fewer_draws):
+    full, short = (
+        extremes.draw_rest(2048, 3, seed=13, largest=largest)
+        for largest in (2048, extremes.LARGEST)
+    )
+    assert full.noise.hidden == 0 < short.noise.hidden
+    for sharpness, cut in ((0.5, 0.55), (1.5, 1.9), (4.0, 3.6)):
+        for strength in (3.0, 4.0):
+            one, other = (
+                oracle._estimate(oracle._losses(oracle._sums(rest, sharpness, strength), 0.5, cut))
+                for rest in (full, short)
+            )
+            assert within(one, other)
+            assert 0.01 < one < 0.49
 
 
 @pytest.mark.parametrize(("sparsity", "strength"), [(1, 4.0), (4, 2.5)])
-def test_long_bayes_against_full_draws(sparsity, strength):
+def test_long_bayes_against_full_draws(fewer_draws, sparsity, strength):
     task = Task(2048, sparsity, strength)
     full = oracle._Bayes(task, extremes.draw_rest(2048, sparsity, seed=14, largest=2048))
     assert full.rest.noise.hidden == 0
@@ -367,11 +387,11 @@ def test_long_bayes_against_full_draws(sparsity, strength):
 
 def test_standard_errors_are_honest(fewer_draws):
     """Estimates with different seeds scatter as they say they do."""
-    task = Task(700, 1, 4.0)
-    results = [bayes_error(task, seed=seed) for seed in range(12)]
+    task = Task(60, 2, 3.0)
+    results = [bayes_error(task, seed=seed) for seed in range(10)]
     claimed = math.sqrt(np.mean([r.standard_error**2 for r in results]))
     assert 0.5 < np.std(results, ddof=1) / claimed < 1.8
-    assert len(set(results)) == 12
+    assert len(set(results)) == 10
     assert results[3] == bayes_error(task, seed=3)
 
 
@@ -392,7 +412,7 @@ def test_memory_is_bounded():
 
 @pytest.mark.parametrize("classifier", [Pooled(), Vectorized(), Attention(), None], ids=repr)
 @pytest.mark.parametrize(
-    ("task", "error"), [(Task(20, 1, 0.0), 0.01), (Task(12, 4, 0.0, 0.1), 0.06)], ids=["R1", "R4"]
+    ("task", "error"), [(Task(20, 1, 0.0), 0.01), (Task(8, 3, 0.0, 0.1), 0.06)], ids=["R1", "R3"]
 )
 def test_thresholds_invert_errors(fewer_draws, classifier, task, error):
     strength = signal_threshold(task, classifier, error=error)
@@ -409,8 +429,8 @@ def test_threshold_with_position_weights(fewer_draws):
     assert signal_threshold(task, error=0.1) < weighted - 0.1
 
 
-def test_growth_with_length():
-    lengths = [10, 100, 10_000, 1_000_000]
+def test_growth_with_length(fewer_draws):
+    lengths = [10, 1000, 1_000_000]
     tasks = [Task(length, 1, 0.0) for length in lengths]
     pooled = np.array([signal_threshold(task, Pooled(), error=0.01) for task in tasks])
     np.testing.assert_allclose(pooled / np.sqrt(lengths), 2 * 2.3263478740408408, rtol=1e-10)

@@ -348,7 +348,8 @@ def _tilt(values: FloatArray, heads: float, log_powers: FloatArray) -> FloatArra
         more = np.exp(np.minimum(extra - guess, 50.0))
         total = coins.sum(axis=1) + more
         slope = np.einsum("nl,nl->n", coins, 1 - coins) + more
-        if np.all(np.abs(total - heads) <= 0.2 * (np.sqrt(slope) + 0.25)):
+        far = np.abs(total - heads) > 0.2 * (np.sqrt(slope) + 0.25)
+        if not far.any():
             break
         low, high = np.where(total > heads, guess, low), np.where(total < heads, guess, high)
         with np.errstate(all="ignore"):
@@ -356,9 +357,10 @@ def _tilt(values: FloatArray, heads: float, log_powers: FloatArray) -> FloatArra
             if not len(log_powers):
                 step += np.log((n - heads) / (n - total)) * total / slope
                 step *= (n - total) / n
+            middle = 0.5 * (low + high)
         moved = guess + np.where(np.abs(step) < 50.0, step, np.sign(total - heads))
-        middle = 0.5 * (low + high)
-        guess = np.where((moved > low) & (moved < high), moved, middle)
+        inside = ((moved > low) & (moved < high)) | ~np.isfinite(middle)
+        guess = np.where(far, np.where(inside, moved, middle), guess)
     return guess
 
 

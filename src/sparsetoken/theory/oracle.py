@@ -344,14 +344,14 @@ class _Linear:
         odds = math.log((1 - prevalence) / prevalence)
         cut = gain * strength / 2 + odds / max(gain * strength, 1e-300)
         uniform = _gaussian_error(gain * strength, prevalence)
-        best = _Direction(uniform, cut, np.array([gain]), np.ones(1))
+        best = _Direction(uniform, cut, np.array([gain]), np.ones(1))  # a = 1/√L
         if length == 1 or strength == 0:
             return best
         if not self.task.uniform_places:
             places, weights = self._places
             starts = _starting_directions(places, weights)
             found = _best_direction(places, weights, strength, prevalence, starts)
-            return min(best, found, key=lambda direction: direction.error)
+            return _better(found, best)
 
         def grouped(k: int) -> _Direction:
             shares, weights = _grouped_places(length, sparsity, k)
@@ -367,7 +367,7 @@ class _Linear:
             gaps = pairwise(tried[max(place - 1, 0) : place + 2])
             middles = [(left + right) // 2 for left, right in gaps if right > left + 1]
             if not middles:
-                return min([best, *found_at.values()], key=lambda direction: direction.error)
+                return _better(found_at[tried[place]], best)
             found_at |= {k: grouped(k) for k in middles}
 
     @cached_property
@@ -376,6 +376,11 @@ class _Linear:
         law = Vectorized().law_by_position(replace(self.task, strength=1.0))
         weights = law.weights[law.labels > 0]
         return law.means[law.labels > 0], weights / weights.sum()
+
+
+def _better(found: _Direction, uniform: _Direction) -> _Direction:
+    """The found direction, unless it is the uniform one up to rounding."""
+    return found if found.error < uniform.error * (1 - 1e-12) else uniform
 
 
 def _grouped_places(length: int, sparsity: int, k: int) -> tuple[FloatArray, FloatArray]:
@@ -424,7 +429,11 @@ def _best_direction(
     prevalence: float,
     starts: list[FloatArray],
 ) -> _Direction:
-    """min over a ∈ R^D, c of log(π Σ_i w_i Φ(c − θ⟨places_i, a⟩/‖a‖) + (1−π)Φ(−c)), by L-BFGS."""
+    """min over a ∈ R^D, c of log(π Σ_i w_i Φ(c − θ⟨places_i, a⟩/‖a‖) + (1−π)Φ(−c)).
+
+    By conjugate gradients. L-BFGS takes as many steps, but its tiny LAPACK calls are threaded and
+    become twenty times slower on a busy machine.
+    """
     from scipy.optimize import minimize
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
@@ -445,9 +454,8 @@ def _best_direction(
         cuts = np.linspace(-8.0, strength * scores.max() + 8.0, 60)
         misses = ndtr(cuts[:, None] - strength * scores) @ weights
         cut = cuts[np.argmin(prevalence * misses + (1 - prevalence) * ndtr(-cuts))]
-        result = minimize(
-            objective, np.append(unit, cut), jac=True, method="L-BFGS-B", options={"ftol": 1e-15}
-        )
+        point = np.append(unit, cut)
+        result = minimize(objective, point, jac=True, method="CG", options={"gtol": 1e-7})
         unit = result.x[:-1] / np.linalg.norm(result.x[:-1])
         found.append(_Direction(math.exp(result.fun), result.x[-1], places @ unit, weights))
     return min(found, key=lambda direction: direction.error)
@@ -457,9 +465,16 @@ def _best_direction(
 
 
 def _estimate(losses: FloatArray, sharpness: float | None = None) -> Estimate:
-    """Mean over all draws; standard error from the spread of the replicates' means."""
+    """Mean over all draws; standard error from the spread of the replicates' means.
+
+    An error of less than ten in N draws may rest on draws that did not occur: then the standard
+    error is 1/N at least.
+    """
     means = losses.reshape(REPLICATES, -1).mean(axis=1)
-    return Estimate(means.mean(), means.std(ddof=1) / math.sqrt(REPLICATES), sharpness)
+    value, spread = means.mean(), means.std(ddof=1) / math.sqrt(REPLICATES)
+    if value < 10 / len(losses):
+        spread = max(spread, 1 / len(losses))
+    return Estimate(value, spread, sharpness)
 
 
 class _ErrorAt(Protocol):
@@ -510,12 +525,16 @@ class _Attention:
     rest: Rest
 
     def error(self, strength: float) -> Estimate:
-        """The best of the mean, the maximum and, unless it only repeats the maximum, a finite τ."""
+        """The mean's or the maximum's, unless a finite τ is better beyond its standard error.
+
+        A τ near the largest that is tried only repeats the maximum.
+        """
         exact = min(extreme.error(strength) for extreme in _extremes(self.task))
         if strength == 0:
             return exact
         sampled = self._sampled(strength)
-        return min(exact, sampled) if (sampled.sharpness or 0.0) < _SHARPEST / 2 else exact
+        better = sampled + sampled.standard_error < exact
+        return sampled if better and (sampled.sharpness or 0.0) < _SHARPEST / 2 else exact
 
     def threshold(self, error: float) -> Estimate:
         exact = min(extreme.threshold(error) for extreme in _extremes(self.task))
@@ -526,12 +545,12 @@ class _Attention:
     def _sampled(self, strength: float, few: bool = False) -> Estimate:
         """The best finite τ: on a grid with few draws, refined with more, evaluated with all.
 
-        The error may have two valleys in τ, one of them at τ = ∞; every valley on the grid that may
-        be the lowest is refined.
+        The error may have two valleys in τ, one of them at τ = ∞. Up to two on the grid, if they
+        may be the lowest, are refined.
         """
         from scipy.optimize import minimize_scalar
 
-        grid = np.append(0.0, np.geomspace(0.02, _SHARPEST, 16))
+        grid = np.append(0.0, np.geomspace(0.03, _SHARPEST, 13))
         draws = self.rest.rows(slice(_FEW))
         losses = [self._best_cut(_sums(draws, tau, strength))[0] for tau in grid]
         lowest = int(np.argmin(losses))
@@ -546,15 +565,20 @@ class _Attention:
             return refined[tau][0]
 
         last = len(grid) - 1
-        for i in range(len(grid)):
-            near = grid[[max(i - 1, 0), min(i + 1, last)]]
-            valley = losses[i] <= min(losses[max(i - 1, 0) : i + 2]) and i < last
-            if i == lowest or (valley and losses[i] < 1.05 * losses[lowest]):
-                low, high = np.log(near + 0.01).tolist()
+        valleys = [i for i in range(last) if losses[i] <= min(losses[max(i - 1, 0) : i + 2])]
+        for i in {lowest, *sorted(valleys, key=lambda i: losses[i])[:2]}:
+            if losses[i] <= 1.05 * losses[lowest]:
+                low, high = np.log(grid[[max(i - 1, 0), min(i + 1, last)]] + 0.01).tolist()
                 minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.03})
         tau = min(refined, key=lambda tau: refined[tau][0])
         sums = _sums(self.rest, tau, strength)
-        return _estimate(_losses(sums, self.task.prevalence, self._best_cut(sums)[1]), tau)
+        half = len(sums.lower) // 2  # c for one half of the draws comes from the other half:
+        one, two = sums.rows(slice(half)), sums.rows(slice(half, None))  # it cannot fit their noise
+        parts = [
+            _losses(here, self.task.prevalence, self._best_cut(there)[1])
+            for here, there in ((one, two), (two, one))
+        ]
+        return _estimate(np.concatenate(parts), tau)
 
     def _best_cut(self, sums: _Sums) -> tuple[float, float]:
         """The smallest loss over c and that c: on a grid with few draws, then refined with all."""
@@ -566,7 +590,7 @@ class _Attention:
         few = sums.rows(slice(_FEW // 2))
         statistics = _statistics(few)
         low, high = statistics.min(), statistics.max()
-        cuts = np.linspace(low, high + 0.3 * (high - low), 40)
+        cuts = np.linspace(low, high + 0.3 * (high - low), 30)
         best = cuts[np.argmin([loss(cut, few) for cut in cuts])]
         width = 2 * (cuts[1] - cuts[0])
         found = minimize_scalar(
@@ -614,17 +638,11 @@ def _interval(sums: SoftmaxSums, sharpness: float, cut: float) -> tuple[FloatArr
     gap = cut - sums.mean
     with np.errstate(divide="ignore"):
         log_rho = math.log(sharpness) + np.log(np.abs(gap)) + sums.log_total - sharpness * cut
-    low = np.full_like(gap, -np.inf)
-    branch = np.empty_like(gap)
-    up = gap >= 0
-    branch[up] = wrightomega(log_rho[up])
-    upper, lower = _negative_branches(-log_rho[~up])
-    branch[~up] = upper
-    low[~up] = cut + lower / sharpness
-    with np.errstate(invalid="ignore"):
-        high = cut + gap * np.exp(sums.log_total - sharpness * cut - branch)  # = c + W₀(ρ)/τ
-    high[~up] = cut + upper / sharpness
-    return low, high
+    up = gap >= 0  # the sign of ρ
+    upper, lower = np.empty_like(gap), np.full_like(gap, -np.inf)
+    upper[up] = wrightomega(log_rho[up])
+    upper[~up], lower[~up] = _negative_branches(-log_rho[~up])
+    return cut + lower / sharpness, cut + upper / sharpness
 
 
 def _negative_branches(a: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -663,7 +681,7 @@ class _Bayes:
         if strength == 0:
             return Estimate(bound)
         sampled = self._sampled(strength, few)
-        return Estimate(min(bound, sampled), sampled.standard_error)
+        return Estimate(min(bound, sampled), min(bound, sampled.standard_error))
 
     def threshold(self, error: float) -> Estimate:
         guess = min(extreme.threshold(error) for extreme in _extremes(self.task))
