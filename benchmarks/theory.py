@@ -92,10 +92,10 @@ def error_against_known(errors: dict[float, float]) -> float:
 
 
 def against_the_floor(law: st.FeatureLaw, loss: st.Logistic) -> tuple[float, float]:
-    """How far from the floor: the exponentials an average over G cannot do without (three a node)."""
+    """How far from the floor: the three exponentials a node that an average over G needs."""
     samples = np.logspace(-0.5, 1.5, 20)
     fits = st.solve_many(law, loss, 1e-3, samples)
-    small = law.compressed
+    small = law.refined
     mean = np.array([small.labels * (small.means @ fit.weights + fit.bias) for fit in fits])
     deviation = np.array([small.scales * fit.noise for fit in fits])
     variance = np.array([small.scales**2 * fit.susceptibility for fit in fits])
@@ -125,9 +125,10 @@ def measure(quick: bool) -> dict[str, float]:
     query = st.Attention(cosine=0.95, sharpness=1.0)
     query.law(st.Task(length=2, sparsity=1, strength=1.0))  # imports scipy.stats once
 
-    def build() -> st.FeatureLaw:
+    def build() -> tuple[st.FeatureLaw, st.FeatureLaw]:
         classifiers._attention_law.cache_clear()
-        return query.law(sparse).compressed
+        law = query.law(sparse)
+        return law.compressed, law.refined
 
     law_seconds = seconds(build, 5)
     law = query.law(sparse)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sparsetoken.theory.capacity import separability_threshold as separability_threshold
     from sparsetoken.theory.errors import ConvergenceError as ConvergenceError
     from sparsetoken.theory.errors import NoMinimiserError as NoMinimiserError
+    from sparsetoken.theory.estimate import Estimate as Estimate
     from sparsetoken.theory.oracle import bayes_error as bayes_error
     from sparsetoken.theory.oracle import oracle_error as oracle_error
     from sparsetoken.theory.oracle import signal_threshold as signal_threshold
@@ -74,6 +75,7 @@ _HOMES = {
     "theory.errors": ("ConvergenceError", "NoMinimiserError"),
     "theory.capacity": ("separability_threshold",),
     "theory.asymptotics": ("solve", "solve_many", "solve_square", "Fit"),
+    "theory.estimate": ("Estimate",),
     "theory.oracle": ("oracle_error", "bayes_error", "signal_threshold"),
     "theory.prediction": ("predict", "learning_curve", "capacity", "Prediction", "LearningCurve"),
 }

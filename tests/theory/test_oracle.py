@@ -18,8 +18,11 @@ from scipy.stats import hypergeom
 
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
 from sparsetoken.model.task import Task, log_subset_sums
-from sparsetoken.theory import extremes, oracle
-from sparsetoken.theory.oracle import Estimate, bayes_error, oracle_error, signal_threshold
+from sparsetoken.theory import attention_oracle, exact_oracles, extremes, oracle, symmetric
+from sparsetoken.theory.attention_oracle import mean_of_replicates
+from sparsetoken.theory.bayes_oracle import BayesOracle
+from sparsetoken.theory.estimate import Estimate
+from sparsetoken.theory.oracle import bayes_error, oracle_error, signal_threshold
 
 REFERENCES = json.loads((Path(__file__).parents[1] / "reference" / "oracle.json").read_text())
 
@@ -155,7 +158,7 @@ def test_vectorized_with_position_weights(sparsity):
 
 def test_counts_of_groups_are_hypergeometric():
     for length, sparsity, k in ((30, 7, 11), (10**6, 5000, 400), (12, 12, 4)):
-        shares, weights = oracle._grouped_places(length, sparsity, k)
+        shares, weights = exact_oracles._grouped_places(length, sparsity, k)
         among = np.rint(shares[:, 0] * math.sqrt(k)).astype(int)
         single = np.rint(shares[:, 1]).astype(int)
         for i in (0, 1):
@@ -180,8 +183,10 @@ def test_counts_of_groups_are_hypergeometric():
 def test_losses_at_fixed_parameters_are_those_of_tokens(length, sparsity, strength, sharpness, cut):
     task = Task(length, sparsity, strength, 0.4)
     rest = extremes.draw_rest(length, sparsity, seed=5)
-    integrated = oracle._estimate(
-        oracle._losses(oracle._sums(rest, sharpness, strength), task.prevalence, cut)
+    integrated = mean_of_replicates(
+        attention_oracle._losses(
+            attention_oracle._sums(rest, sharpness, strength), task.prevalence, cut
+        )
     )
     statistics = []
     for scores in draw_scores(task, 200_000, seed=6):
@@ -244,9 +249,9 @@ def test_attention_ignores_its_own_query(fewer_draws):
 
 def test_lambert_branches():
     a = 1 + np.concatenate([[0.0], np.geomspace(1e-10, 650, 2000)])
-    for u in oracle._negative_branches(a):
+    for u in attention_oracle._negative_branches(a):
         np.testing.assert_allclose(-u - np.log(-u), a, rtol=1e-11)
-    upper, lower = oracle._negative_branches(np.array([0.5, -3.0]))
+    upper, lower = attention_oracle._negative_branches(np.array([0.5, -3.0]))
     assert np.array_equal(upper, lower)
 
 
@@ -300,7 +305,7 @@ def test_bayes_ignores_positions_without_signal():
 def test_signal_everywhere_is_two_gaussians():
     for length in (1, 4, 1000):
         task = Task(length, length, 1.1 / math.sqrt(length), 0.35)
-        expected = oracle._gaussian_error(1.1, 0.35)
+        expected = exact_oracles.gaussian_error(1.1, 0.35)
         for error in (
             bayes_error(task),
             *(oracle_error(task, c) for c in (Pooled(), Vectorized(), Attention())),
@@ -317,14 +322,14 @@ def test_elementary_symmetric_polynomials(count, size, strength):
     rng = np.random.default_rng(10)
     values = strength * rng.standard_normal((6, count))
     values[:, : size - 1] += strength**2
-    lower, upper = extremes.log_elementary(values, size)
+    lower, upper = symmetric.log_elementary(values, size)
     exact = np.array([log_subset_sums(row, size)[0] for row in values])
     np.testing.assert_allclose(lower, exact[:, size - 1], rtol=0, atol=1e-9)
     np.testing.assert_allclose(upper, exact[:, size], rtol=0, atol=1e-9)
 
 
 def test_elementary_symmetric_polynomials_of_many_values():
-    _, upper = extremes.log_elementary(np.zeros((1, 20_000)), 5_000)
+    _, upper = symmetric.log_elementary(np.zeros((1, 20_000)), 5_000)
     exact = gammaln(20_001) - gammaln(5_001) - gammaln(15_001)
     assert upper[0] == pytest.approx(exact, abs=1e-8)
 
@@ -370,7 +375,11 @@ def test_long_attention_against_full_draws(fewer_draws):
     for sharpness, cut in ((0.5, 0.55), (1.5, 1.9), (4.0, 3.6)):
         for strength in (3.0, 4.0):
             one, other = (
-                oracle._estimate(oracle._losses(oracle._sums(rest, sharpness, strength), 0.5, cut))
+                mean_of_replicates(
+                    attention_oracle._losses(
+                        attention_oracle._sums(rest, sharpness, strength), 0.5, cut
+                    )
+                )
                 for rest in (full, short)
             )
             assert within(one, other)
@@ -380,7 +389,7 @@ def test_long_attention_against_full_draws(fewer_draws):
 @pytest.mark.parametrize(("sparsity", "strength"), [(1, 4.0), (4, 2.5)])
 def test_long_bayes_against_full_draws(fewer_draws, sparsity, strength):
     task = Task(2048, sparsity, strength)
-    full = oracle._Bayes(task, extremes.draw_rest(2048, sparsity, seed=14, largest=2048))
+    full = BayesOracle(task, extremes.draw_rest(2048, sparsity, seed=14, largest=2048))
     assert full.rest.noise.hidden == 0
     assert within(bayes_error(task), full.error(strength))
 

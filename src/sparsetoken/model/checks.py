@@ -63,6 +63,7 @@ def real(
         if bound is not None
     ]
     allowed = " ".join(["a number", " and ".join(bounds)]).strip()
+    allowed = allowed if bounds else "a finite number"
     allowed += " (inf is allowed)" if infinite else ""
     number = _number(value)
     if number is None:

@@ -226,7 +226,7 @@ def _attention_law(task: Task, cosine: float, sharpness: float) -> FeatureLaw:
         ]
         means, scales = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
-    return FeatureLaw.of_classes(0.5, sides[0], sides[1], [False, True])
+    return FeatureLaw.of_classes(0.5, sides[0], sides[1], [False, True], sampled=True)
 
 
 def _noise_cloud(length: int, seed: int) -> Iterator[FloatArray]:

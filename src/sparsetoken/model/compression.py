@@ -1,10 +1,13 @@
 r"""Fewer atoms, same moments: a discrete law replaced by a smaller one, exactly.
 
 A law on N atoms and any D functions of them: Carathéodory says that D atoms, with new positive
-weights, reproduce all D averages. `recombine` finds them by linear algebra alone (no optimiser,
-nothing to tune): along a null vector of the D×n matrix of function values the averages do not
-change, so weights move along it until one of them reaches zero. Atoms are first bundled into 2D
-groups, so that the cost is O(ND + D³ log(N/D)).
+weights, reproduce all D averages. They are found by linear algebra alone (no optimiser, nothing to
+tune): along a null vector of the D×n matrix of function values the averages do not change, so
+weights move along it until one of them reaches zero. Atoms are first bundled into groups, which are
+halved from round to round, so that the cost is O(ND + D³ log(N/D)).
+
+The functions are polynomials in each of several equally large slices of the cloud: high degrees in
+few slices suit smooth functions, low degrees in many suit kinks. All slices are treated at once.
 """
 
 from __future__ import annotations
@@ -15,78 +18,130 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 
 
-def recombine(values: FloatArray, weights: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
-    """Indices and positive weights of at most D atoms with the same averages.
+def compress(
+    points: FloatArray, weights: FloatArray, degree: int, slices: int
+) -> tuple[IntArray, FloatArray]:
+    """Indices and positive weights of few points that average polynomials exactly.
 
-    `values` has shape (N, D), one column a function (include a constant to keep the total
-    weight); `weights` shape (N,), positive.
+    `points` (N, v) are sliced along their first coordinate; in every slice all polynomials up to a
+    total `degree` keep their averages.
 
-    >>> x = np.linspace(-1, 1, 1000)
-    >>> index, w = recombine(np.vander(x, 6), np.full(1000, 1e-3))
-    >>> len(index) <= 6, bool(abs(w @ x[index] ** 4 - np.mean(x**4)) < 1e-12)
+    >>> x = np.random.default_rng(0).normal(size=(4000, 1))
+    >>> index, w = compress(x, np.full(4000, 1 / 4000), degree=5, slices=2)
+    >>> len(index) <= 12, bool(abs(w @ x[index, 0] ** 4 - np.mean(x**4)) < 1e-9)
     (True, True)
     """
-    functions = values.shape[1]
-    index = np.arange(len(weights))
-    weights = np.array(weights, dtype=float)
-    while len(index) > functions:
-        groups = np.array_split(np.arange(len(index)), min(2 * functions, len(index)))
-        starts = np.array([group[0] for group in groups])
-        mass = np.add.reduceat(weights, starts)
-        centres = np.add.reduceat(values[index] * weights[:, None], starts, axis=0) / mass[:, None]
-        new_mass = _eliminate(centres, mass)
-        scale = np.repeat(new_mass / mass, [len(group) for group in groups])
-        keep = scale > 0
-        index, weights = index[keep], (weights * scale)[keep]
-        if len(groups) == len(starts) == len(keep):  # every group was one atom: done
-            break
-    return index, weights
+    order = np.argsort(points[:, 0], kind="stable")
+    functions = len(_exponents(points.shape[1], degree))
+    block = 2 ** int(np.ceil(np.log2(functions + 1)))  # groups in the first round
+    size = max(1, -(-len(order) // (slices * block)))
+    size = 2 ** int(np.ceil(np.log2(size)))
+    order = np.concatenate([order, np.full(slices * block * size - len(order), order[-1])])
+    mass = weights[order].copy()
+    mass[len(weights) :] = 0.0  # padding
+    order, mass = order.reshape(slices, -1), mass.reshape(slices, -1)
+    basis = polynomial_basis(points[order], mass, degree)
+    index, new = recombine(basis, mass)
+    total = new.sum(axis=1, keepdims=True)
+    new *= np.divide(
+        mass.sum(axis=1, keepdims=True), total, out=np.zeros_like(total), where=total > 0
+    )
+    chosen = np.take_along_axis(order, index, axis=1)
+    kept = new > 0
+    return chosen[kept], new[kept]
+
+
+def recombine(values: FloatArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
+    """At most D atoms with the same averages, in each slice: indices and weights, (slices, D).
+
+    `values` is (slices, N, D), one column a function; `weights` (slices, N), not negative. N must
+    be a power of two times a number of groups above D.
+    """
+    slices, count, functions = values.shape
+    index = np.broadcast_to(np.arange(count), (slices, count))
+    size = 1
+    while count % (2 * size) == 0 and count // (2 * size) > functions:
+        size *= 2
+    while True:
+        shape = (slices, -1, size)
+        mass = weights.reshape(shape).sum(axis=-1)
+        held = np.take_along_axis(values, index[..., None], axis=1) * weights[..., None]
+        centres = held.reshape(*shape, functions).sum(axis=2)
+        centres /= np.maximum(mass, 1e-300)[..., None]
+        new = _eliminate(centres, mass)
+        best = np.argsort(-new, axis=1)[:, : min(functions, new.shape[1])]
+        scale = np.take_along_axis(new / np.maximum(mass, 1e-300), best, axis=1)
+        index = np.take_along_axis(index.reshape(shape), best[..., None], axis=1)
+        weights = np.take_along_axis(weights.reshape(shape), best[..., None], axis=1)
+        weights = (weights * scale[..., None]).reshape(slices, -1)
+        index = index.reshape(slices, -1)
+        if size == 1:
+            return index, weights
+        size //= 2
 
 
 def _eliminate(points: FloatArray, weights: FloatArray) -> FloatArray:
-    """Move `weights` along the null space of `points`ᵀ until at most rank(points) are positive."""
-    count = len(points)
-    left, singular, _ = np.linalg.svd(points, full_matrices=True)
-    rank = int(np.sum(singular > singular[0] * 1e-13 * count))
-    null = left[:, rank:]  # (n, n − rank)
+    """Move weights along null vectors of the points until at most D of n are positive.
+
+    `points` is (slices, n, D), `weights` (slices, n).
+    """
+    slices, count, functions = points.shape
     weights = weights.copy()
-    while null.shape[1]:
-        direction, null = null[:, -1], null[:, :-1]
-        if not np.any(direction > 0):
-            direction = -direction
+    if count <= functions:
+        return weights
+    null = np.linalg.qr(points, mode="complete").Q[..., functions:]  # orthogonal to all columns
+    row = np.arange(slices)
+    while null.shape[-1]:
+        direction, null = null[..., -1], null[..., :-1]
+        direction = np.where((direction > 0).any(axis=1, keepdims=True), direction, -direction)
         with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(direction > 0, weights / direction, np.inf)
-        out = int(np.argmin(room))
-        weights -= room[out] * direction
-        weights[out] = 0.0
-        np.maximum(weights, 0.0, out=weights)
-        null = null - np.outer(direction, null[out] / direction[out])
-        null[out] = 0.0
+            room = np.where(direction > 1e-14, weights / direction, np.inf)
+        out = np.argmin(room, axis=1)
+        step = room[row, out]
+        weights = np.maximum(
+            weights - np.where(np.isfinite(step), step, 0.0)[:, None] * direction, 0
+        )
+        weights[row, out] = 0.0
+        null = (
+            null - direction[..., None] * (null[row, out] / direction[row, out][:, None])[:, None]
+        )
+        null[row, out] = 0.0
     return weights
 
 
 def polynomial_basis(points: FloatArray, weights: FloatArray, degree: int) -> FloatArray:
-    """Polynomials up to a total degree, orthonormal under the cloud; shape (N, D).
+    """Polynomials up to a total degree, orthonormal in each slice; shape (slices, N, D).
 
     Chebyshev polynomials on the range of each variable stay bounded however heavy the tails.
-    Combinations that (nearly) vanish on the cloud are dropped: a variable that does not move, say.
+    Combinations that (nearly) vanish on a slice become zero: a variable that does not move, say.
     """
-    low, high = points.min(axis=0), points.max(axis=0)
-    moving = high - low > 1e-12 * (1.0 + np.abs(points).max(axis=0))
-    scaled = (2 * points[:, moving] - (low + high)[moving]) / (high - low)[moving]
-    variables = scaled.shape[1]
-    powers = np.cos(np.arange(degree + 1)[:, None, None] * np.arccos(np.clip(scaled, -1, 1)))
+    low, high = points.min(axis=1, keepdims=True), points.max(axis=1, keepdims=True)
+    moving = high - low > 1e-12 * (1.0 + np.abs(points).max(axis=1, keepdims=True))
+    scaled = np.where(moving, (2 * points - low - high) / np.where(moving, high - low, 1.0), 0.0)
+    scaled = np.clip(scaled, -1.0, 1.0)
+    powers = [np.ones_like(scaled), scaled]
+    for _ in range(degree - 1):
+        powers.append(2 * scaled * powers[-1] - powers[-2])
     columns = []
-    for exponents in itertools.product(range(degree + 1), repeat=variables):
-        if sum(exponents) <= degree:
-            column = np.ones(len(points))
-            for variable, exponent in enumerate(exponents):
-                if exponent:
-                    column = column * powers[exponent, :, variable]
-            columns.append(column)
-    basis = np.stack(columns, axis=1)
-    share, vectors = np.linalg.eigh((basis.T * (weights / weights.sum())) @ basis)
-    kept = share > share[-1] * 1e-12
-    return basis @ (vectors[:, kept] / np.sqrt(share[kept]))
+    for exponents in _exponents(points.shape[-1], degree):
+        column = np.ones(points.shape[:2])
+        for variable, exponent in enumerate(exponents):
+            if exponent:
+                # a variable at rest would contribute constants again
+                column = column * powers[exponent][..., variable] * moving[..., variable]
+        columns.append(column)
+    basis = np.stack(columns, axis=-1)
+    share = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+    gram = np.swapaxes(basis * share[..., None], 1, 2) @ basis
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > values[:, -1:] * 1e-12
+    scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+    return basis @ (vectors * scale[:, None, :])
+
+
+def _exponents(variables: int, degree: int) -> list[tuple[int, ...]]:
+    every = itertools.product(range(degree + 1), repeat=variables)
+    return [exponents for exponents in every if sum(exponents) <= degree]

@@ -20,14 +20,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsetoken.model.checks import real, whole
-from sparsetoken.model.compression import polynomial_basis, recombine
+from sparsetoken.model.compression import compress
 from sparsetoken.model.scores import Mixture, Scores
 
 FloatArray = NDArray[np.float64]
 
 # Compression: polynomials of (m, log σ) up to this total degree are averaged exactly in each of
-# these many equally likely slices of the first coordinate.
-_DEGREE, _CELLS, _FEW_ATOMS = 6, 4, 400
+# these many equally likely slices of the first coordinate (see docs/theory.md for what it costs).
+_DEGREE, _SLICES = 4, 4
+_FINE_DEGREE, _FINE_SLICES = 4, 40
+_FEW_ATOMS = 4096
 
 
 class Readout(NamedTuple):
@@ -64,6 +66,8 @@ class FeatureLaw:
         Whether z has a component along e_k, shape (K,).
     features_per_dim : int
         p/d, features per embedding dimension (L for `Vectorized`, else 1).
+    sampled : bool
+        Whether the atoms are (quasi-)random draws of a continuous law, in order, rather than exact.
 
     Examples
     --------
@@ -84,6 +88,7 @@ class FeatureLaw:
     weights: FloatArray
     noisy: NDArray[np.bool_]
     features_per_dim: int = 1
+    sampled: bool = False
 
     def __post_init__(self) -> None:
         def array(field: str, shape: tuple[int, ...]) -> FloatArray:
@@ -95,7 +100,11 @@ class FeatureLaw:
                 )
             return value
 
-        noisy = np.asarray(self.noisy, dtype=bool)
+        noisy = np.asarray(self.noisy)
+        if noisy.dtype != bool or noisy.ndim != 1:
+            raise ValueError(
+                f"FeatureLaw: noisy must be truth values of shape (K,), got {self.noisy!r}"
+            )
         atoms = np.size(self.labels)
         fixed = {
             "labels": array("labels", (atoms,)),
@@ -114,10 +123,11 @@ class FeatureLaw:
                     f"FeatureLaw: {field} must be positive, got {fixed[field].min():g}"
                 )
         fixed["weights"] = fixed["weights"] / fixed["weights"].sum()
-        for field, value in fixed.items():
-            value.setflags(write=False)
+        for field, value in {**fixed, "noisy": noisy}.items():
+            if value.flags.writeable:  # the caller's array stays the caller's
+                value = value.copy()
+                value.setflags(write=False)
             object.__setattr__(self, field, value)
-        object.__setattr__(self, "noisy", noisy)
         object.__setattr__(
             self,
             "features_per_dim",
@@ -132,6 +142,7 @@ class FeatureLaw:
         negative: tuple[ArrayLike, ArrayLike, ArrayLike],
         noisy: ArrayLike,
         features_per_dim: int = 1,
+        sampled: bool = False,
     ) -> FeatureLaw:
         """From (means (n, K), scales (n,), weights (n,)) of each class, weighted by prevalence."""
         sides = []
@@ -143,7 +154,7 @@ class FeatureLaw:
         labels, means, scales, weights = (
             np.concatenate(parts) for parts in zip(*sides, strict=True)
         )
-        return cls(labels, means, scales, weights, np.asarray(noisy), features_per_dim)
+        return cls(labels, means, scales, weights, np.asarray(noisy), features_per_dim, sampled)
 
     @property
     def prevalence(self) -> float:
@@ -157,44 +168,49 @@ class FeatureLaw:
             self.labels > 0, prevalence / self.prevalence, (1 - prevalence) / (1 - self.prevalence)
         )
         law = replace(self, weights=self.weights * share)
-        if self.compressed is not self:  # moments are matched in each class: reuse them
-            law.__dict__["compressed"] = self.compressed.with_prevalence(prevalence)
+        for name in ("compressed", "refined"):  # moments are matched in each class: reuse them
+            if name in self.__dict__ and self.__dict__[name] is not self:
+                law.__dict__[name] = self.__dict__[name].with_prevalence(prevalence)
         return law
 
     @cached_property
     def compressed(self) -> FeatureLaw:
-        """A law of few atoms with the same moments of (m, log σ) in each class and slice of it.
+        """A law of a few hundred atoms with the same moments of (m, log σ) in each class.
 
-        The solver uses it; metrics of the solution use every atom. A law of few atoms, or of many
-        directions (moments would outnumber atoms), is returned as it is.
+        Cheap to solve, and close. A law of few atoms, or of many directions (moments would
+        outnumber atoms), is returned as it is.
         """
-        sides = [self._compress_class(label) for label in (1.0, -1.0)]
-        index = np.concatenate([side[0] for side in sides])
-        if len(index) == len(self.labels):
+        return self._smaller(_DEGREE, _SLICES)
+
+    @cached_property
+    def refined(self) -> FeatureLaw:
+        """A law of one or two thousand atoms, fine enough for losses with kinks.
+
+        The solver finishes on it; test metrics of the solution use every atom.
+        """
+        return self._smaller(_FINE_DEGREE, _FINE_SLICES)
+
+    def _smaller(self, degree: int, slices: int) -> FeatureLaw:
+        if len(self.labels) <= _FEW_ATOMS or len(self.noisy) > 2:
             return self
-        weights = np.concatenate([side[1] for side in sides])
+        chosen, weights = [], []
+        for label in (1.0, -1.0):
+            index = np.flatnonzero(self.labels == label)
+            points = np.column_stack([self.means[index], np.log(self.scales[index])])
+            moving = np.ptp(points, axis=0) > 1e-12
+            moving[0] = True
+            kept, new = compress(points[:, moving], self.weights[index], degree, slices)
+            chosen.append(index[kept])
+            weights.append(new)
+        index = np.concatenate(chosen)
         return FeatureLaw(
             self.labels[index],
             self.means[index],
             self.scales[index],
-            weights,
+            np.concatenate(weights),
             self.noisy,
             self.features_per_dim,
         )
-
-    def _compress_class(self, label: float) -> tuple[NDArray[np.intp], FloatArray]:
-        index = np.flatnonzero(self.labels == label)
-        weights = self.weights[index]
-        if len(index) <= _FEW_ATOMS or len(self.noisy) > 2:
-            return index, weights
-        points = np.column_stack([self.means[index], np.log(self.scales[index])])
-        chosen, merged = [], []
-        for cell in np.array_split(np.argsort(points[:, 0], kind="stable"), _CELLS):
-            basis = polynomial_basis(points[cell], weights[cell], _DEGREE)
-            kept, new = recombine(basis, weights[cell])
-            chosen.append(index[cell][kept])
-            merged.append(new * (weights[cell].sum() / new.sum()))
-        return np.concatenate(chosen), np.concatenate(merged)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Coordinates:
         """Draw n atoms with their probabilities: labels (n,), means (n, K), scales (n,)."""
@@ -206,6 +222,13 @@ class FeatureLaw:
 
     def scores(self, readout: Readout) -> Scores:
         """The score distributions of a readout, with every test metric."""
+        if np.shape(readout.weights) != self.noisy.shape or not np.all(np.isfinite(readout[0])):
+            raise ValueError(
+                f"scores: weights must be {len(self.noisy)} finite numbers (one a direction), "
+                f"got {readout.weights!r}"
+            )
+        real("scores", "bias", readout.bias)
+        real("scores", "noise", readout.noise, least=0)
         mean = self.means @ readout.weights + readout.bias
         deviation = self.scales * readout.noise
 

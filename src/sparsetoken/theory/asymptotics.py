@@ -17,7 +17,7 @@ here the solution becomes a `Fit`:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,14 +35,15 @@ from sparsetoken.theory.errors import ConvergenceError, NoMinimiserError
 FloatArray = NDArray[np.float64]
 
 _AIM = 1e-11  # where Newton stops: one more step would only stir the rounding
+_BATCH = 32  # problems solved at once: bounds the memory of long learning curves
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
     """The fitted readout and what it achieves, in the limit.
 
-    `residual` is the largest scale-free residual of the equations that define the fit;
-    `iterations` counts their evaluations. `weights` are the coordinates w_k, `rest` is ρ, `noise`
+    `residual` is the largest scale-free residual of the equations that define the fit, on the law's
+    `refined` atoms; `iterations` counts their evaluations. `weights` are the coordinates w_k, `rest` is ρ, `noise`
     is r, `susceptibility` is χ (0 in the population limit).
     """
 
@@ -98,7 +99,7 @@ class Fit:
     @cached_property
     def train_loss(self) -> float:
         """Mean loss on the training samples, without the ridge term."""
-        law = self.law.compressed
+        law = self.law.refined
         margin = law.labels * (law.means @ self.weights + self.bias)
         deviation = law.scales * max(self.noise, 1e-6)
         return float(
@@ -164,17 +165,32 @@ def solve_many(
     ridges, samples = ridges.ravel().astype(float), samples.ravel().astype(float)
     _refuse_without_minimiser(law, loss, ridges, samples)
 
+    fits: list[Fit] = []
+    for start in range(0, len(ridges), _BATCH):
+        part = slice(start, start + _BATCH)
+        fits += _solve_batch(law, loss, ridges[part], samples[part])
+    return fits
+
+
+def _solve_batch(law: FeatureLaw, loss: Loss, ridges: FloatArray, samples: FloatArray) -> list[Fit]:
+    """Cold on the compressed law, finished and certified on the refined one."""
     found: dict[int, Fit] = {}
     finite = np.isfinite(samples)
     for chosen in (np.flatnonzero(finite), np.flatnonzero(~finite)):
-        if len(chosen):
-            problem = saddle.Saddle(law.compressed, loss, ridges[chosen], samples[chosen])
-            limit = not finite[chosen[0]]
-            start = saddle.population_start(problem) if limit else saddle.starting_point(problem)
-            solved = newton.newton(problem, start, _AIM)
-            if not limit:
-                _retry(problem, *solved)
-            found.update(zip(chosen.tolist(), _fits(law, problem, *solved), strict=True))
+        if not len(chosen):
+            continue
+        limit = not finite[chosen[0]]
+        coarse = saddle.Saddle(law.compressed, loss, ridges[chosen], samples[chosen])
+        start = saddle.population_start(coarse) if limit else saddle.starting_point(coarse)
+        states, residuals, counts = newton.newton(coarse, start, _AIM)
+        problem = coarse
+        if law.refined is not law.compressed:
+            problem = replace(coarse, law=law.refined)
+            states, residuals, more = newton.newton(problem, states, _AIM)
+            counts = counts + more
+        _retry(problem, states, residuals, counts)
+        fits = _fits(law, problem, states, residuals, counts)
+        found.update(zip(chosen.tolist(), fits, strict=True))
     return [found[index] for index in range(len(ridges))]
 
 
@@ -192,7 +208,7 @@ def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
     samples = np.array([real("solve_square", "samples_per_dim", samples_per_dim, above=0)])
     loss = Square()
     _refuse_without_minimiser(law, loss, ridges, samples)
-    problem = saddle.Saddle(law.compressed, loss, ridges, samples)
+    problem = saddle.Saddle(law.refined, loss, ridges, samples)
     state = saddle.square_solution(problem)
     residual = np.abs(saddle.equations(problem, state)[0]).max(axis=1)
     return next(iter(_fits(law, problem, state, residual, np.ones(1, dtype=np.intp))))
