@@ -5,12 +5,13 @@ export MPLBACKEND := Agg
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint bench help
+.PHONY: demo test lint bench stress help
 
 help:
 	@echo "make demo   compare the three classifiers, write results/learning_curves.png"
 	@echo "make test   lint, types, tests and doctests"
 	@echo "make lint   ruff and mypy"
+	@echo "make stress 1320 random problems over many decades, none unsolved"
 	@echo "make bench  measured speed of the theory (a table)"
 
 .venv/installed: pyproject.toml constraints.txt
@@ -28,6 +29,9 @@ lint: .venv/installed
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses 2
+
+stress: .venv/installed
+	$(BIN)/python -m pytest --numprocesses 2 --problems 1320 tests/theory/test_robustness.py
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/theory.py

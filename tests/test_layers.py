@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 ROOMS = {
     "model": "checks task envelopes losses scores compression law classifiers protocol".split(),
     "theory": (
-        "alignment errors capacity saddle newton asymptotics estimate exact_oracles extremes "
+        "alignment errors estimate capacity saddle newton asymptotics exact_oracles extremes "
         "symmetric attention_oracle bayes_oracle oracle prediction"
     ).split(),
 }

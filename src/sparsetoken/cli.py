@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ LOSSES: dict[str, Loss] = {
 
 
 @dataclass(frozen=True)
-class Query:
+class FrozenQuery:
     """A frozen query instead of a learned one: give both or none."""
 
     cosine: float | None = None
@@ -45,7 +46,7 @@ class Query:
 class _Command:
     task: st.Task
     protocol: st.Protocol = field(default_factory=st.Protocol)
-    query: Query = field(default_factory=Query)
+    query: FrozenQuery = field(default_factory=FrozenQuery)
     classifiers: tuple[ClassifierName, ...] = get_args(ClassifierName)
     """Which classifiers to compare."""
     json: bool = False
@@ -53,6 +54,10 @@ class _Command:
 
     def chosen(self) -> dict[str, Any]:
         """The classifiers by name."""
+        if not self.classifiers:
+            raise ValueError(
+                f"classifiers must be some of {', '.join(get_args(ClassifierName))}, got none"
+            )
         attention = st.Attention(self.query.cosine, self.query.sharpness)
         made = {"attention": attention, "vectorized": st.Vectorized(), "pooled": st.Pooled()}
         return {name: made[name] for name in self.classifiers}
@@ -107,10 +112,12 @@ class Capacity(_Command):
     """Up to how many samples per embedding dimension are the training data linearly separable?"""
 
     def rows(self) -> list[dict[str, Any]]:
-        return [
-            {"classifier": name, "capacity": st.capacity(self.task, classifier, self.protocol)}
-            for name, classifier in self.chosen().items()
-        ]
+        rows = []
+        for name, classifier in self.chosen().items():
+            threshold = st.capacity(self.task, classifier, self.protocol)
+            error = threshold.standard_error
+            rows.append({"classifier": name, "capacity": float(threshold), "standard_error": error})
+        return rows
 
 
 @dataclass(frozen=True)
@@ -161,7 +168,10 @@ Command = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments == ["--version"]:
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters gets question marks
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if "--version" in arguments:
         print(f"sparsetoken {st.__version__}")
         return 0
     messages = io.StringIO()
@@ -170,20 +180,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command = _parse(arguments)
     except SystemExit as stop:
         if stop.code:
-            print(f"sparsetoken: {_one_line(messages.getvalue())}", file=sys.stderr)
-        return 2 if stop.code else 0
+            return _complain(_one_line(messages.getvalue()), 2)
+        return 0
     try:
         command.run()
+        sys.stdout.flush()
     except ValueError as error:
-        print(f"sparsetoken: {error}", file=sys.stderr)
-        return 2
+        return _complain(error, 2)
     except st.ConvergenceError as error:
-        print(f"sparsetoken: {error}", file=sys.stderr)
-        return 1
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has seen enough (| head)
-        return 0
+        _silence()  # the reader has seen enough (| head)
+    except OSError as error:
+        _silence()
+        return _complain(error, 1)
     return 0
+
+
+def _complain(message: object, code: int) -> int:
+    print(f"sparsetoken: {message}", file=sys.stderr)
+    return code
+
+
+def _silence() -> None:
+    """Standard output is gone: let Python's own flush at exit go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parse(arguments: Sequence[str]) -> Any:

@@ -1,7 +1,7 @@
 """Figures: tables in, matplotlib out. Nothing is computed here.
 
-One look for all: the same colour and mark for a classifier everywhere (safe for the colour-blind,
-told apart in grey by line style), lines for theory, labels in words with symbols.
+One look for all: the same colour for a classifier everywhere (safe for the colour-blind, told apart
+in grey by line style), lines for theory, labels in words with symbols.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ STYLE: dict[Any, Any] = {
 
 # Okabe and Ito's colours; darkness and dashes differ too.
 LOOK: dict[str, dict[str, Any]] = {
-    "attention": {"color": "#D55E00", "linestyle": "-", "marker": "o"},
-    "vectorized": {"color": "#009E73", "linestyle": "--", "marker": "s"},
-    "pooled": {"color": "#0072B2", "linestyle": "-.", "marker": "^"},
-    "bayes": {"color": "#000000", "linestyle": ":", "marker": ""},
+    "attention": {"color": "#D55E00", "linestyle": "-"},
+    "vectorized": {"color": "#009E73", "linestyle": "--"},
+    "pooled": {"color": "#0072B2", "linestyle": "-."},
+    "bayes": {"color": "#000000", "linestyle": ":"},
 }
 
 

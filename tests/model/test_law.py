@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from sparsetoken import (
     Attention,
@@ -20,6 +21,8 @@ from sparsetoken import (
     separability_threshold,
     solve,
 )
+from sparsetoken.model.scores import Mixture, Scores
+from sparsetoken.theory.saddle import Saddle, equations
 
 
 def random_law(seed, atoms=12, directions=2):
@@ -161,25 +164,82 @@ def test_metrics_agree_with_plain_sampling():
     assert abs(area - scores.auc) < 1e-4
 
 
-def test_merging_many_atoms_keeps_auc_and_average_precision():
+def test_merging_many_atoms_keeps_the_auc():
     law = Attention(cosine=0.9, sharpness=4.0).law(Task(12, 1, 4.0, prevalence=0.1))
     for noise in (1.0, 0.1, 0.01):
         scores = law.scores(Readout(np.array([1.0, 0.4]), bias=-2.0, noise=noise))
-        up, down = scores.positive, scores.negative
-        step = 16  # every 16th atom, but all pairs of them: 4 million
+        down = scores.negative
+        up = Mixture(*(part[::16] for part in scores.positive))  # 2048 × 32768 pairs, one by one
+        up = up._replace(weight=up.weight / up.weight.sum())
         exact = 0.0
-        from scipy.special import ndtr
-
-        for mean, deviation, weight in zip(*(part[::step] for part in up), strict=True):
+        for mean, deviation, weight in zip(*up, strict=True):
             spread = np.hypot(deviation, down.deviation)
             exact += weight * (ndtr((mean - down.mean) / spread) @ down.weight)
-        exact /= up.weight[::step].sum()
-        thinned = scores.__class__(type(up)(*(part[::step] for part in up)), down, 0.1)
-        weight = thinned.positive.weight
-        thinned = scores.__class__(
-            thinned.positive._replace(weight=weight / weight.sum()), down, 0.1
-        )
-        assert abs(thinned.auc - exact) < 2e-6
+        assert abs(Scores(up, down, 0.1).auc - exact) < 2e-6
+
+
+@pytest.mark.parametrize("prevalence", [0.5, 0.01, 1e-3])
+def test_average_precision_against_a_fine_grid(prevalence):
+    """Rare classes and little noise included: both rates at 20,000 thresholds, every atom."""
+    task = Task(10, 1, 5.0, prevalence)
+    for noise in (0.7, 0.02, 0.0):
+        law = Attention(cosine=0.95, sharpness=1.0).law(task)
+        scores = law.scores(Readout(np.array([0.8, 0.5]), bias=-2.0, noise=noise))
+        # thin both classes alike so that the fine grid stays cheap
+        thin = Scores(*(_thinned(side) for side in (scores.positive, scores.negative)), prevalence)
+        cuts = np.linspace(thin.negative.mean.min() - 6, thin.positive.mean.max() + 6, 20_000)[::-1]
+        recall, false = thin.positive.above(cuts), thin.negative.above(cuts)
+        true = prevalence * recall
+        precision = true / np.maximum(true + (1 - prevalence) * false, 1e-300)
+        want = np.diff(recall) @ (precision[1:] + precision[:-1]) / 2
+        assert abs(thin.average_precision - want) < 2e-3 * want
+        assert thin.average_precision <= 1
+
+
+def _thinned(side):
+    parts = Mixture(*(part[::64] for part in side))
+    return parts._replace(weight=parts.weight / parts.weight.sum())
+
+
+def test_noiseless_scores_of_separated_classes_are_perfect():
+    law = FeatureLaw([1, -1], [[2.0], [0.0]], [1, 1], [0.5, 0.5], np.array([False]))
+    scores = law.scores(Readout(np.array([1.0]), bias=-1.0, noise=0.0))
+    assert scores.test_error == 0 and scores.auc == 1
+    assert scores.average_precision == pytest.approx(1)
+
+
+def test_a_law_leaves_the_callers_arrays_alone():
+    labels, means = np.array([1.0, -1.0]), np.array([[2.0], [0.0]])
+    law = FeatureLaw(labels, means, np.ones(2), np.ones(2), np.array([True]))
+    labels[0], means[0, 0] = 5.0, 7.0
+    assert law.labels[0] == 1 and law.means[0, 0] == 2
+    with pytest.raises(ValueError, match="read-only"):
+        law.means[0, 0] = 1.0
+
+
+def test_nonsense_readouts_are_refused():
+    law = random_law(0)
+    for readout, name in [
+        (Readout(np.array([np.nan, 1.0]), 0.0, 1.0), "weights"),
+        (Readout(np.ones(3), 0.0, 1.0), "weights"),
+        (Readout(np.ones(2), np.nan, 1.0), "bias"),
+        (Readout(np.ones(2), 0.0, -1.0), "noise"),
+    ]:
+        with pytest.raises(ValueError, match=f"scores: {name} must be"):
+            law.scores(readout)
+
+
+def test_the_refined_law_stands_for_the_cloud():
+    """A fit certified on the refined law nearly solves the equations of every atom."""
+    for cosine in (0.95, 1.0):
+        law = Attention(cosine, 1.0).law(Task(10, 1, 5.0))
+        for loss, bound in [(Square(), 1e-5), (SquaredHinge(), 1e-3), (Huber(), 3e-2)]:
+            for samples in (4.0, 200.0):
+                fit = solve(law, loss, 1e-3, samples)
+                logs = [np.log(fit.rest), np.log(fit.susceptibility)]
+                problem = Saddle(law, loss, np.array([1e-3]), np.array([samples]))
+                residual, _ = equations(problem, np.array([[*fit.weights, fit.bias, *logs]]))
+                assert np.abs(residual).max() < bound, (cosine, loss, samples)
 
 
 def test_a_constant_score_is_a_coin_flip_on_ties():
@@ -195,7 +255,10 @@ def test_prevalence_can_be_changed_without_compressing_again():
     law = Attention(cosine=0.5, sharpness=2.0).law(Task(6, 1, 3.0))
     other = law.with_prevalence(0.1)
     assert other.prevalence == pytest.approx(0.1)
+    law.compressed, law.refined  # noqa: B018 — made once, kept
+    other = law.with_prevalence(0.1)
     assert np.array_equal(other.compressed.means, law.compressed.means)
+    assert np.array_equal(other.refined.scales, law.refined.scales)
     assert other.compressed.prevalence == pytest.approx(0.1)
     same_law = Attention(cosine=0.5, sharpness=2.0).law(Task(6, 1, 3.0, prevalence=0.1))
     np.testing.assert_allclose(same_law.weights, other.weights)
@@ -219,6 +282,8 @@ def test_sampling_follows_the_weights():
         (dict(scales=[1.0, 0.0]), "scales must be positive"),
         (dict(weights=[1.0, -1.0]), "weights must be positive"),
         (dict(features_per_dim=0), "features_per_dim must be"),
+        (dict(noisy=["no"]), "noisy must be truth values"),
+        (dict(noisy=[[True]]), "noisy must be truth values"),
     ],
 )
 def test_wrong_laws_are_refused(change, message):

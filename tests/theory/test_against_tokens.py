@@ -1,6 +1,7 @@
 """Theory against a plain token-level simulation: alignment, errors, training loss, separability.
 
-Every comparison allows four standard errors of the simulated mean plus 1/d for its finite size.
+Every comparison allows four standard errors of the simulated mean, and for its finite size 1/d, or
+12/d of the predicted number itself where that is less.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ DIM = 240
 def agree(runs, name, predicted, dim=DIM, scale=1.0):
     values = np.array([run[name] for run in runs])
     error = values.std(ddof=1) / np.sqrt(len(values))
-    assert abs(values.mean() - predicted) <= 4 * error + scale / dim, (
+    allowed = 4 * error + min(scale, 12 * abs(predicted)) / dim
+    if name == "train_error":  # counted on some 1e4 samples in all: rare ones are Poisson
+        allowed += 4 * np.sqrt(predicted / 5e3) + 1 / 5e3
+    assert abs(values.mean() - predicted) <= allowed, (
         f"{name}: simulated {values.mean():.5f} ± {error:.5f}, predicted {predicted:.5f}"
     )
 
@@ -32,6 +36,7 @@ LEARNED = [
     (st.Task(5, 1, 4.0), st.Logistic(), 1.0),
     (st.Task(6, 2, 3.0, prevalence=0.1), st.Square(), 0.3),
     (st.Task(6, 2, 3.0, prevalence=0.1), st.Logistic(), 0.3),
+    (st.Task(6, 2, 3.0, prevalence=0.1), st.Logistic(), 5.5),  # balanced: the query finds ξ
     (st.Task(4, 3, 2.0, prevalence=0.7), st.Huber(), 1.0),
 ]
 

@@ -251,11 +251,49 @@ def test_without_a_ridge_the_square_loss_needs_more_samples_than_dimensions():
 
 @pytest.mark.parametrize(
     "ridge, samples, name",
-    [(-1.0, 1.0, "ridge"), (np.nan, 1.0, "ridge"), (1.0, 0.0, "samples_per_dim"), (1.0, -2.0, "s")],
+    [
+        ([1.0, 2.0], 1.0, "ridge"),
+        (True, 1.0, "ridge"),
+        (-1.0, 1.0, "ridge"),
+        (np.nan, 1.0, "ridge"),
+        (1.0, 0.0, "samples_per_dim"),
+        (1.0, -2.0, "s"),
+    ],
 )
 def test_wrong_values_are_named(ridge, samples, name):
     with pytest.raises(ValueError, match=f"solve: {name}"):
         st.solve(small_law(), st.Square(), ridge, samples)
+
+
+def test_kinks_without_noise_in_the_population_limit():
+    """At cosine ±1 the limit leaves no noise to smooth a loss: only convexity helps."""
+    for sharpness, task, loss in [
+        (1.0, st.Task(1, 1, 6.0, 0.3), st.SquaredHinge()),
+        (1.0, st.Task(1, 1, 6.0, 0.3), st.Huber()),
+        (3.0, st.Task(10, 1, 5.0, 0.1), st.Huber()),
+        (100.0, st.Task(5, 5, 3.0), st.SquaredHinge()),
+    ]:
+        fit = st.solve(st.Attention(1.0, sharpness).law(task), loss, 1e-3, np.inf)
+        assert fit.residual <= 1e-9
+    # L = 1 is the Gaussian mixture: Φ(−3)-like errors up to the threshold's own shift
+    want = st.solve(st.Pooled().law(st.Task(1, 1, 4.0, 0.3)), st.Huber(), 1e-3, np.inf)
+    got = st.solve(st.Attention(1.0, 1.0).law(st.Task(1, 1, 4.0, 0.3)), st.Huber(), 1e-3, np.inf)
+    assert abs(got.test_error - want.test_error) < 2e-4
+
+
+def test_long_curves_are_solved_in_parts():
+    law = small_law(3)
+    samples = np.logspace(-1, 2, 70)
+    fits = st.solve_many(law, st.Logistic(), 1e-2, samples)
+    assert [fit.samples_per_dim for fit in fits] == samples.tolist()
+    alone = st.solve(law, st.Logistic(), 1e-2, float(samples[50]))
+    assert fits[50].test_error == pytest.approx(alone.test_error, abs=1e-10)
+
+
+def test_a_loss_must_be_an_object():
+    for loss in (st.Logistic, "square", None):
+        with pytest.raises(ValueError, match="solve: loss must be a loss such as"):
+            st.solve(small_law(), loss, 1.0, 1.0)
 
 
 def test_a_solve_that_falls_short_raises(monkeypatch):

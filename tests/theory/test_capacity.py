@@ -61,6 +61,17 @@ def test_strong_and_rare():
     assert flipped == pytest.approx(rare[1], rel=1e-9)
 
 
+def test_sampled_capacity_knows_its_error():
+    """L = 1 must equal Pooled; a threshold the cloud cannot resolve is inf with error inf."""
+    for strength in (2.0, 4.0, 6.0):
+        exact = st.capacity(st.Task(1, 1, strength), st.Pooled())
+        sampled = st.capacity(st.Task(1, 1, strength), st.Attention(1.0, 1.0))
+        assert exact.standard_error == 0 < sampled.standard_error < 0.1 * sampled
+        assert abs(sampled - exact) < 4 * sampled.standard_error
+    beyond = st.capacity(st.Task(1, 1, 12.0), st.Attention(1.0, 1.0))
+    assert beyond == beyond.standard_error == math.inf and "inf" in repr(beyond)
+
+
 def test_a_learned_query_needs_its_protocol():
     with pytest.raises(ValueError, match="protocol must be given for a learned query"):
         st.capacity(st.Task(5, 1, 2.0), st.Attention())

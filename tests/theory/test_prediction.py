@@ -54,7 +54,7 @@ def test_learning_curve_equals_predictions_one_by_one(classifier):
 
 def test_an_empty_curve_and_a_wrong_one():
     assert len(st.learning_curve(TASK, st.Pooled(), PROTOCOL, [])) == 0
-    with pytest.raises(ValueError, match="readout_samples must be a number above 0"):
+    with pytest.raises(ValueError, match="readout_samples must be a number at least 1e-06"):
         st.learning_curve(TASK, st.Pooled(), PROTOCOL, [1.0, -1.0])
 
 
@@ -88,6 +88,31 @@ def test_on_other_lengths_and_places():
     assert trained.on(placed).test_error == pytest.approx(trained.test_error, abs=1e-12)
 
 
+def test_wrong_kinds_get_a_sentence():
+    wrong = [
+        (TASK, st.Pooled, PROTOCOL, "classifier must be a classifier such as"),
+        (TASK, "pooled", PROTOCOL, "classifier must be"),
+        (PROTOCOL, st.Pooled(), TASK, "task must be a Task"),
+        (TASK, st.Pooled(), None, "protocol must be a Protocol"),
+    ]
+    for task, classifier, protocol, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            st.predict(task, classifier, protocol)
+    with pytest.raises(ValueError, match="readout_samples must be a sequence"):
+        st.learning_curve(TASK, st.Pooled(), PROTOCOL, 4.0)
+    with pytest.raises(ValueError, match="must be given a Task"):
+        st.predict(TASK, st.Pooled(), PROTOCOL).on(None)
+    with pytest.raises(ValueError, match="length of at most 20000"):
+        st.Attention(0.5, 1.0).law(st.Task(30_000, 1, 1.0))
+    with pytest.raises(ValueError, match="Query: cosine must be"):
+        st.Attention().law(TASK, st.Query(2.0, 1.0, 1.0))
+
+
+def test_a_slice_of_a_curve_is_a_curve():
+    curve = st.learning_curve(TASK, st.Pooled(), PROTOCOL, [1.0, 2.0, 4.0])
+    assert isinstance(curve[1:], st.LearningCurve) and len(curve[1:]) == 2
+
+
 def test_the_ridgeless_error_approaches_its_limit_as_one_over_samples():
     """Corollary 2, square loss."""
     protocol = st.Protocol(loss=st.Square(), ridge=0.0)
@@ -108,6 +133,8 @@ def test_wrong_protocols_are_named():
         ("bias_step", -1.0),
         ("query_step", float("nan")),
         ("loss", "logistic"),
+        ("loss", st.Logistic),
+        ("query_step", 1e300),
     ]:
         with pytest.raises(ValueError, match=f"Protocol: {field} must be"):
             st.Protocol(**{field: value})

@@ -12,7 +12,8 @@ Owner = type | str
 
 def _refuse(owner: Owner, field: str, value: Any, allowed: str) -> ValueError:
     name = owner if isinstance(owner, str) else owner.__name__
-    return ValueError(f"{name}: {field} must be {allowed}, got {value!r}")
+    shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+    return ValueError(f"{name}: {field} must be {allowed}, got {shown}")
 
 
 def _number(value: Any) -> float | None:
@@ -21,7 +22,10 @@ def _number(value: Any) -> float | None:
         return None
     if isinstance(value, np.complexfloating):
         return None
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def whole(
@@ -32,12 +36,16 @@ def whole(
     if most is not None:
         allowed = f"a whole number between {least} and {most}"
     allowed += f" ({why})" if why else ""
-    number = _number(value)
-    if number is None or not math.isfinite(number) or number != int(number):
-        raise _refuse(owner, field, value, allowed)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        number = int(value)  # not through a float: long ones would be rounded
+    else:
+        given = _number(value)
+        if given is None or not given.is_integer():
+            raise _refuse(owner, field, value, allowed)
+        number = int(given)
     if number < least or (most is not None and number > most):
         raise _refuse(owner, field, value, allowed)
-    return int(number)
+    return number
 
 
 def real(

@@ -32,6 +32,7 @@ from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.task import FloatArray, Task
 
 _CLOUD = 1 << 15  # quasi-random points per class for attention
+_LONGEST = 20_000  # tokens in a sample of it; Sobol sequences end soon after
 _BLOCK = 1 << 23  # numbers held at once while a cloud is made: 64 MiB
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
 
@@ -41,6 +42,9 @@ class Query(NamedTuple):
 
     `overlap` ⟨q, ξ⟩, `norm` ‖q‖, `sharpness` τ = β‖q‖ and `cosine` = overlap/norm (0 for a query of
     zero: it has no direction, and at sharpness 0 none is needed).
+
+    >>> Query(overlap=0.3, norm=0.5, sharpness=1.0).cosine
+    0.6
     """
 
     overlap: float
@@ -81,6 +85,7 @@ class Pooled:
         return np.asarray(tokens).mean(axis=1)
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """Two Gaussians: one atom a class, exact."""
         mean, scale = task.strength * task.sparsity / task.length, task.length**-0.5
         return FeatureLaw.of_classes(
             task.prevalence, ([[mean]], [scale], [1.0]), ([[0.0]], [scale], [1.0]), [True]
@@ -103,6 +108,7 @@ class Vectorized:
         return tokens.reshape(len(tokens), -1)
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """One direction for uniform places, one coordinate per position with weights; exact."""
         if not task.uniform_places:
             return self.law_by_position(task)
         mean = task.strength * task.sparsity / math.sqrt(task.length)
@@ -125,7 +131,9 @@ class Vectorized:
         np.put_along_axis(places, chosen, 1.0, axis=1)
         weights = np.ones(subsets)
         if task.places is not None:
-            weights = np.prod(length * np.asarray(task.places)[chosen], axis=1)
+            with np.errstate(divide="ignore"):
+                log_weights = np.log(task.places)[chosen].sum(axis=1)  # products may underflow
+            weights = np.exp(log_weights - log_weights.max())
         possible = weights > 0
         positive = (
             task.strength * places[possible],
@@ -168,15 +176,6 @@ class Attention:
     def learns_query(self) -> bool:
         return self.cosine is None
 
-    def query(self) -> Query:
-        """The frozen query, at inverse temperature 1."""
-        if self.cosine is None or self.sharpness is None:
-            raise ValueError(
-                "Attention: the query is learned; give cosine and sharpness to freeze it, "
-                "or a query (from align)"
-            )
-        return Query(self.cosine * self.sharpness, self.sharpness, self.sharpness)
-
     def features(self, tokens: FloatArray, query: FloatArray | None = None) -> FloatArray:
         """(n, L, d) tokens and the vector βq (d,) to (n, d) features."""
         if query is None:
@@ -187,13 +186,21 @@ class Attention:
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The law at the given query; `query=None` takes the frozen one."""
-        if query is not None:
-            cosine, sharpness = query.cosine, query.sharpness
-        else:
-            self.query()
-            cosine, sharpness = self.cosine, self.sharpness  # type: ignore[assignment]
+        frozen = self if query is None else query
+        if frozen.cosine is None or frozen.sharpness is None:
+            raise ValueError(
+                "Attention: the query is learned; give cosine and sharpness to freeze it, "
+                "or a query (from align)"
+            )
+        cosine = real("Query", "cosine", frozen.cosine, least=-1 - 1e-9, most=1 + 1e-9)
+        sharpness = real("Query", "sharpness", frozen.sharpness, least=0)
+        if task.length > _LONGEST:
+            raise ValueError(
+                f"Attention: the law of a task needs a length of at most {_LONGEST}, "
+                f"got {task.length}"
+            )
         plain = replace(task, prevalence=0.5, places=None)  # the law does not depend on them
-        law = _attention_law(plain, float(cosine), float(sharpness))
+        law = _attention_law(plain, float(np.clip(cosine, -1, 1)), sharpness)
         return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
 
 

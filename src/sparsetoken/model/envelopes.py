@@ -165,9 +165,9 @@ class Smooth:
 
     Substituting x = u + Vℓ′(u) in E f = ∫ f(u) φ((x − mean)/deviation) dx/deviation leaves f
     explicit.
-    The nodes are equidistant in t, u = centre + sinh t: dense (spacing `step`) at the centre, where
-    the loss bends, geometric away from it, where only the wide Gaussian varies. The integrand is
-    analytic in |Im t| < ~0.7 and vanishes at both ends, so the trapezoidal rule converges like
+    The nodes are equidistant in t, u = centre + width·sinh t: dense (spacing `step`) at the centre,
+    where the loss bends, geometric away from it, where only the wide Gaussian varies. The integrand
+    is analytic in |Im t| < ~0.7 and vanishes at both ends, so the trapezoidal rule converges like
     exp(−2π·0.7/step); in the bulk of the Gaussian the spacing is at most 0.6 standard deviations
     (an error of exp(−2π²/0.36)).
     """

@@ -33,7 +33,11 @@ _FEW_ATOMS = 4096
 
 
 class Readout(NamedTuple):
-    """A linear readout as a law sees it: score = Σ_k m_k w_k + b + σ r G."""
+    """A linear readout as a law sees it: score = Σ_k m_k w_k + b + σ r G.
+
+    >>> Readout(weights=np.array([1.0, 0.5]), bias=-1.0, noise=0.7).noise
+    0.7
+    """
 
     weights: FloatArray  # (K,), w_k on the explicit directions
     bias: float  # b

@@ -48,7 +48,7 @@ class Protocol:
     >>> Protocol(ridge=-1)
     Traceback (most recent call last):
         ...
-    ValueError: Protocol: ridge must be a number at least 0, got -1
+    ValueError: Protocol: ridge must be a number at least 0 and at most 1e+12, got -1
     """
 
     query_samples: float = 2.0
@@ -65,14 +65,14 @@ class Protocol:
             value = real(Protocol, name, getattr(self, name), **bounds)  # type: ignore[arg-type]
             object.__setattr__(self, name, value)
 
-        checked("query_samples", above=0, infinite=True)
-        checked("readout_samples", above=0, infinite=True)
-        checked("ridge", least=0)
-        checked("inverse_temperature", above=0)
-        checked("readout_step", above=0)
-        checked("bias_step", least=0)
-        checked("query_step", above=0)
-        if not callable(getattr(self.loss, "moments", None)):
+        checked("query_samples", least=1e-6, infinite=True)
+        checked("readout_samples", least=1e-6, infinite=True)
+        checked("ridge", least=0, most=1e12)
+        checked("inverse_temperature", above=0, most=1e9)
+        checked("readout_step", above=0, most=1e9)
+        checked("bias_step", least=0, most=1e9)
+        checked("query_step", above=0, most=1e9)
+        if isinstance(self.loss, type) or not callable(getattr(self.loss, "moments", None)):
             raise ValueError(
                 f"Protocol: loss must be a loss such as Logistic() or Square(), got {self.loss!r}"
             )

@@ -99,7 +99,13 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The distribution of scores in each class, and every metric that follows from it."""
+    """The distribution of scores in each class, and every metric that follows from it.
+
+    >>> one = np.ones(1)
+    >>> scores = Scores(Mixture(one, one, one), Mixture(-one, one, one), prevalence=0.5)
+    >>> round(scores.test_error, 6), round(scores.auc, 6), round(scores.sensitivity(0.9), 6)
+    (0.158655, 0.92135, 0.76376)
+    """
 
     positive: Mixture
     negative: Mixture
@@ -156,13 +162,15 @@ class Scores:
         atoms = len(self.positive.mean) + len(self.negative.mean)
         count = int(np.clip((1 << 24) // atoms, 256, 1 << 15))
         levels = 0.5 + 0.5 * np.cos(np.linspace(0, np.pi, count))  # from 1 down to 0
-        thresholds = np.quantile(self.positive.stratified(), levels)
+        scores = self.positive.stratified()
+        lowest = np.nextafter(scores.min(), -np.inf)  # below it, a tie would count half
+        thresholds = np.append(np.quantile(scores, levels), lowest)
         recall = self.positive.above(thresholds)
         true = self.prevalence * recall
         false = (1 - self.prevalence) * self.negative.above(thresholds)
         precision = true / np.maximum(true + false, np.finfo(float).tiny)
         recall = np.concatenate([[0.0], recall, [1.0]])
-        precision = np.concatenate([precision[:1], precision, [self.prevalence]])
+        precision = np.concatenate([precision[:1], precision, precision[-1:]])
         return float(np.diff(recall) @ (precision[1:] + precision[:-1]) / 2)
 
     def sensitivity(self, specificity: float) -> float:

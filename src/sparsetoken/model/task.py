@@ -28,7 +28,12 @@ BoolArray = NDArray[np.bool_]
 
 
 class Sample(NamedTuple):
-    """What `Task.sample` draws."""
+    """What `Task.sample` draws.
+
+    >>> sample = Task(length=2, sparsity=1, strength=1.0).sample(3, dim=4, rng=0)
+    >>> sample.labels.shape, sample.tokens.shape, sample.places.shape, sample.signal.shape
+    ((3,), (3, 2, 4), (3, 2), (4,))
+    """
 
     labels: FloatArray  # (n,), +1 or −1
     tokens: FloatArray  # (n, L, d)
@@ -72,14 +77,18 @@ class Task:
     places: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        length = whole(Task, "length", self.length, least=1)
+        length = whole(Task, "length", self.length, least=1, most=10**9)
         sparsity = whole(Task, "sparsity", self.sparsity, least=1, most=length, why="the length")
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "sparsity", sparsity)
-        object.__setattr__(self, "strength", real(Task, "strength", self.strength, least=0))
-        object.__setattr__(
-            self, "prevalence", real(Task, "prevalence", self.prevalence, above=0, below=1)
-        )
+        strength = real(Task, "strength", self.strength, least=0, most=1e6)
+        object.__setattr__(self, "strength", strength)
+        prevalence = real(Task, "prevalence", self.prevalence, above=0, below=1)
+        if min(prevalence, 1 - prevalence) < 1e-12:
+            raise ValueError(
+                f"Task: prevalence must be between 1e-12 and 1 - 1e-12, got {prevalence!r}"
+            )
+        object.__setattr__(self, "prevalence", prevalence)
         if self.places is not None:
             object.__setattr__(self, "places", _checked_places(self.places, length, sparsity))
 
@@ -91,11 +100,13 @@ class Task:
     def sample_labels(self, n: int, rng: np.random.Generator | int) -> FloatArray:
         """n labels, +1 with probability `prevalence`, else −1; shape (n,)."""
         rng = np.random.default_rng(rng)
+        n = whole("sample_labels", "n", n, least=0)
         return np.where(rng.random(n) < self.prevalence, 1.0, -1.0)
 
     def sample_places(self, n: int, rng: np.random.Generator | int) -> BoolArray:
         """n independent sets of signal positions; shape (n, L), R True in each row."""
         rng = np.random.default_rng(rng)
+        n = whole("sample_places", "n", n, least=0)
         if self.uniform_places:
             ranks = rng.random((n, self.length))
             chosen = np.argpartition(ranks, self.sparsity - 1, axis=1)[:, : self.sparsity]
@@ -142,14 +153,19 @@ class Task:
 
 
 def _checked_places(places: Sequence[float], length: int, sparsity: int) -> tuple[float, ...]:
-    weights = np.asarray(places, dtype=float)
+    try:
+        weights = np.asarray(places, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Task: places must be None or {length} position weights (the length), got {places!r}"
+        ) from None
     if weights.shape != (length,):
         raise ValueError(
             f"Task: places must be None or {length} position weights (the length), "
             f"got shape {weights.shape}"
         )
     for position, weight in enumerate(weights):
-        real(Task, f"places[{position}]", float(weight), least=0)
+        real(Task, f"places[{position}]", float(weight), least=0, most=1e100)
     if np.count_nonzero(weights) < sparsity:
         raise ValueError(
             f"Task: places must have at least {sparsity} positive weights (the sparsity), "

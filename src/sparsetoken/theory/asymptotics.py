@@ -42,9 +42,14 @@ _BATCH = 32  # problems solved at once: bounds the memory of long learning curve
 class Fit:
     """The fitted readout and what it achieves, in the limit.
 
-    `residual` is the largest scale-free residual of the equations that define the fit, on the law's
-    `refined` atoms; `iterations` counts their evaluations. `weights` are the coordinates w_k, `rest` is ρ, `noise`
-    is r, `susceptibility` is χ (0 in the population limit).
+    `residual` is the largest scale-free residual of the equations that define the fit, on the atoms
+    of `law.refined`; `iterations` counts their evaluations. `weights` are the coordinates w_k,
+    `rest` is ρ, `noise` is r, `susceptibility` is χ (0 in the population limit).
+
+    >>> from sparsetoken import Pooled, Square, Task
+    >>> fit = solve(Pooled().law(Task(length=4, sparsity=1, strength=6.0)), Square(), 0.1, 5.0)
+    >>> fit.residual < 1e-9, fit.noise > fit.rest, fit.test_error > fit.train_error
+    (True, True, True)
     """
 
     law: FeatureLaw
@@ -144,6 +149,8 @@ def solve(law: FeatureLaw, loss: Loss, ridge: float, samples_per_dim: float) -> 
     >>> round(fit.test_error, 8), fit.residual < 1e-9
     (0.23220607, True)
     """
+    ridge = real("solve", "ridge", ridge, least=0)
+    samples_per_dim = real("solve", "samples_per_dim", samples_per_dim, above=0, infinite=True)
     return solve_many(law, loss, [ridge], [samples_per_dim])[0]
 
 
@@ -157,6 +164,8 @@ def solve_many(
     >>> [round(fit.test_error, 4) for fit in solve_many(law, Square(), 0.1, [1.0, 10.0, np.inf])]
     [0.3144, 0.1804, 0.1587]
     """
+    if isinstance(loss, type) or not callable(getattr(loss, "moments", None)):
+        raise ValueError(f"solve: loss must be a loss such as Logistic() or Square(), got {loss!r}")
     ridges, samples = np.broadcast_arrays(*map(np.atleast_1d, (ridge, samples_per_dim)))
     for value in ridges.ravel().tolist():
         real("solve", "ridge", value, least=0)
@@ -219,7 +228,9 @@ def _retry(
 ) -> None:
     """Solve again, by other routes, what Newton left above the tolerance; in place."""
     for index in np.flatnonzero(~(residuals <= newton.CERTIFIED)):
-        for route in (newton.from_population, newton.continuation):
+        limit = np.isinf(problem.alpha[index])
+        routes = (newton.population_minimum,) if limit else newton.OTHER_ROUTES
+        for route in routes:
             state, residual, count = route(problem.subset(np.array([index])), _AIM)
             counts[index] += count[0]
             if residual[0] <= newton.CERTIFIED:

@@ -15,18 +15,23 @@ from scipy.special import ndtr
 
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.theory.errors import ConvergenceError
+from sparsetoken.theory.estimate import Estimate
 
 FloatArray = NDArray[np.float64]
 
 # What a Newton step would still win, relative to the minimum: the aim, and what is certified where
 # rounding stops the descent first (far in a Gaussian tail).
 _AIM, _CERTIFIED = 1e-12, 1e-9
+_PARTS = 16  # of a sampled cloud, for its standard error
 
 
-def separability_threshold(law: FeatureLaw) -> float:
-    """α*: n/p below which the data are linearly separable (inf beyond the range of floats).
+def separability_threshold(law: FeatureLaw) -> Estimate:
+    """α*: n/p below which the data are linearly separable.
 
-    p counts features; `capacity(task, classifier)` gives samples per embedding dimension.
+    p counts features; `capacity(task, classifier)` gives samples per embedding dimension. For a
+    sampled law (attention) the standard error comes from 16 parts of its cloud. The result is inf,
+    with standard error inf, if the sampled atoms are separable themselves: then the threshold is
+    beyond what the cloud resolves (about 10⁴). For an exact law it is inf only beyond the floats.
 
     >>> from sparsetoken.model.classifiers import Pooled
     >>> from sparsetoken.model.task import Task
@@ -39,20 +44,34 @@ def separability_threshold(law: FeatureLaw) -> float:
     for _ in range(2000):
         value, gradient, hessian = _objective(law, point)
         if value == 0.0:
-            return float("inf")
+            return Estimate(np.inf, np.inf if law.sampled else 0.0)
         step = -np.linalg.solve(hessian + 1e-14 * np.trace(hessian) * np.eye(size), gradient)
         gain = -0.5 * float(gradient @ step) / value  # what a full Newton step would still win
         if gain <= _AIM:
-            return 1.0 / value
+            return _estimate(law, point, value)
         better = _search(law, point, step, value)
         if better is None and gain <= _CERTIFIED:
-            return 1.0 / value
+            return _estimate(law, point, value)
         if better is None:
             break
         point = better
     raise ConvergenceError(
         f"capacity: a relative decrease of {gain:.1e} is left, {_CERTIFIED:g} is required"
     )
+
+
+def _estimate(law: FeatureLaw, point: FloatArray, value: float) -> Estimate:
+    """1/value; at the minimum its error is that of the average alone, to first order."""
+    if not law.sampled:
+        return Estimate(1.0 / value)
+    parts = np.zeros(_PARTS)
+    atoms = _atoms(law, point)
+    for label in (1.0, -1.0):
+        side = law.labels == label
+        blocks = np.array_split(atoms[side], _PARTS)
+        parts += law.weights[side].sum() * np.array([block.mean() for block in blocks])
+    error = parts.std(ddof=1) / np.sqrt(_PARTS)
+    return Estimate(1.0 / value, error / value**2)
 
 
 def _search(
@@ -81,10 +100,15 @@ def _margins(law: FeatureLaw, point: FloatArray) -> tuple[FloatArray, FloatArray
     return slopes @ point, slopes, float(np.sqrt(1.0 + law.noisy @ point[:-1] ** 2))
 
 
-def _value(law: FeatureLaw, point: FloatArray) -> float:
+def _atoms(law: FeatureLaw, point: FloatArray) -> FloatArray:
+    """E[(sG + μ)₊²] of every atom."""
     mean, _, s = _margins(law, point)
     t = mean / s
-    return float(s * s * (law.weights @ ((t * t + 1) * ndtr(t) + t * _density(t))))
+    return s * s * ((t * t + 1) * ndtr(t) + t * _density(t))
+
+
+def _value(law: FeatureLaw, point: FloatArray) -> float:
+    return float(law.weights @ _atoms(law, point))
 
 
 def _objective(law: FeatureLaw, point: FloatArray) -> tuple[float, FloatArray, FloatArray]:

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 
 class ConvergenceError(RuntimeError):
-    """A solver stopped short of its certified residual; no number is returned in its place."""
+    """A solver stopped short of its certified residual; no number is returned in its place.
+
+    >>> raise ConvergenceError("solve: residual 1e-3, 1e-09 is required")
+    Traceback (most recent call last):
+        ...
+    sparsetoken.theory.errors.ConvergenceError: solve: residual 1e-3, 1e-09 is required
+    """
 
 
 class NoMinimiserError(ValueError):
-    """The objective has no (unique) minimiser for these parameters, so there is nothing to find."""
+    """The objective has no (unique) minimiser for these parameters, so there is nothing to find.
+
+    >>> from sparsetoken import Pooled, Square, Task, solve
+    >>> solve(Pooled().law(Task(2, 1, 1.0)), Square(), ridge=0.0, samples_per_dim=0.5)
+    Traceback (most recent call last):
+        ...
+    sparsetoken.theory.errors.NoMinimiserError: solve: with ridge=0 and samples_per_dim=0.5 (at most
+    1) infinitely many readouts interpolate the data under Square(); use a positive ridge
+    """

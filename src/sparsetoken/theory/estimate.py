@@ -39,7 +39,7 @@ class Estimate(float):
         return Estimate, (float(self), self._standard_error, self._sharpness)
 
     def __repr__(self) -> str:
-        if self._standard_error == 0:
-            return f"{float(self)!r} ± 0"
+        if self._standard_error == 0 or not math.isfinite(self._standard_error):
+            return f"{float(self)!r} ± {self._standard_error:g}"
         digits = max(0, 1 - math.floor(math.log10(self._standard_error)))
         return f"{float(self):.{digits}f} ± {self._standard_error:.{digits}f}"

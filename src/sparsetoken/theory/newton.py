@@ -42,7 +42,8 @@ def newton(problem: Saddle, state: FloatArray, tolerance: float) -> Solved:
     logs = state.shape[1] - len(problem.law.noisy) - 1  # 2, or 0 in the population limit
     evaluate = equations if logs else population_equations
     state = state.copy()
-    g, jacobian = evaluate(problem, state)
+    with np.errstate(all="ignore"):  # whatever a start gives, the residual certifies the end
+        g, jacobian = evaluate(problem, state)
     count = np.ones(len(state), dtype=np.intp)
     alive = np.ones(len(state), dtype=bool)
     for _ in range(MOST_STEPS):
@@ -113,15 +114,49 @@ def _balance_bias(problem: Saddle) -> FloatArray:
     return state
 
 
+def population_minimum(problem: Saddle, tolerance: float) -> Solved:
+    """One problem at α = ∞ as what it is, a convex minimisation; returns what `newton` does.
+
+    Steps must lower the objective E ℓ + (λ/2)‖w‖², which knows no flat regions of ‖g‖: those trap
+    `newton` where no noise smooths a loss with kinks.
+    """
+    law, loss, ridge = problem.law, problem.loss, float(problem.ridge[0])
+
+    def objective(wb: FloatArray) -> float:
+        at = Point.noise_of(problem, wb, np.zeros(len(wb)))
+        values = loss.mean_value(
+            law.labels * (wb @ problem.design.T), law.scales * at[:, None], 0.0
+        )
+        return float(values[0] @ law.weights + 0.5 * ridge * wb[0, :-1] @ wb[0, :-1])
+
+    state = population_start(problem)
+    value = objective(state)
+    count = 1
+    for _ in range(10 * MOST_STEPS):
+        g, jacobian = population_equations(problem, state)
+        count += 1
+        if np.abs(g).max() <= tolerance:
+            break
+        step = _solve(jacobian, -g)
+        length = 1.0
+        while not (trial := objective(state + length * step)) < value and length > 1e-9:
+            length *= 0.5
+        if not trial < value:
+            break
+        state, value = state + length * step, trial
+    state, residual, more = newton(problem, state, tolerance)
+    return state, residual, count + more
+
+
 def from_population(problem: Saddle, tolerance: float) -> Solved:
-    """The problems by way of their population limits; returns what `newton` does.
+    """One problem by way of its population limit; returns what `newton` does.
 
     There the equations are those of a convex minimisation. With its ψ, χ = 1/(α(λ + κ̂)) and
     ρ² = αχ²E[σ²ψ²] complete a starting point that is close for many samples per dimension, also
     where little noise is left to smooth a loss with kinks.
     """
     law = problem.law
-    wb, _, first = newton(problem, population_start(problem), tolerance)
+    wb, _, first = population_minimum(problem, tolerance)
     nothing = np.zeros(len(wb))
     moments = Point(problem, wb, nothing, nothing).moments
     mass = law.weights * law.scales**2
@@ -131,6 +166,9 @@ def from_population(problem: Saddle, tolerance: float) -> Solved:
         problem, np.column_stack([wb, np.log(rho), np.log(chi)]), tolerance
     )
     return state, residual, first + second
+
+
+OTHER_ROUTES = (from_population, continuation)
 
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.theory.alignment import align
 from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.capacity import separability_threshold
+from sparsetoken.theory.estimate import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,12 @@ FloatArray = NDArray[np.float64]
 class Prediction:
     """What a classifier trained by the protocol does, in the limit of many dimensions.
 
-    Every number of the `fit` is here too; `query` is None for a classifier without one.
+    Every number of the `fit` is here too; `query` is None for a classifier without a learned one.
+
+    >>> from sparsetoken import Attention
+    >>> p = predict(Task(length=10, sparsity=1, strength=5.0), Attention(), Protocol())
+    >>> round(p.query.cosine, 3), round(p.scores.sensitivity(0.95), 3), p.converged
+    (0.948, 0.965, True)
     """
 
     task: Task
@@ -65,6 +71,7 @@ class Prediction:
 
     @property
     def bias(self) -> float:
+        """b of the fitted readout."""
         return self.fit.bias
 
     @property
@@ -104,6 +111,8 @@ class Prediction:
         >>> trained.on(Task(20, 1, 5.0)).test_error > trained.test_error
         True
         """
+        if not isinstance(other_task, Task):
+            raise ValueError(f"Prediction: on(other_task) must be given a Task, got {other_task!r}")
         if not isinstance(self.classifier, Vectorized):
             return self.classifier.law(other_task, self.query).scores(self.fit.readout)
         if other_task.length != self.task.length:
@@ -118,7 +127,13 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve(Sequence[Prediction]):
-    """Predictions along a range of readout samples, with their numbers as arrays."""
+    """Predictions along a range of readout samples, with their numbers as arrays.
+
+    >>> from sparsetoken import Pooled
+    >>> curve = learning_curve(Task(5, 1, 4.0), Pooled(), Protocol(), [1.0, 10.0])
+    >>> curve.train_loss.round(4).tolist(), curve[1].test_error in curve.test_error
+    ([0.0006, 0.3506], True)
+    """
 
     readout_samples: FloatArray
     predictions: tuple[Prediction, ...]
@@ -126,7 +141,9 @@ class LearningCurve(Sequence[Prediction]):
     def __len__(self) -> int:
         return len(self.predictions)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return LearningCurve(self.readout_samples[index], self.predictions[index])
         return self.predictions[index]
 
     def __iter__(self) -> Iterator[Prediction]:
@@ -137,18 +154,22 @@ class LearningCurve(Sequence[Prediction]):
 
     @property
     def test_error(self) -> FloatArray:
+        """Test error at each number of samples, shape (points,)."""
         return self._column("test_error")
 
     @property
     def train_error(self) -> FloatArray:
+        """Training error, shape (points,)."""
         return self._column("train_error")
 
     @property
     def train_loss(self) -> FloatArray:
+        """Mean training loss, shape (points,)."""
         return self._column("train_loss")
 
     @property
     def auc(self) -> FloatArray:
+        """Area under the ROC curve, shape (points,)."""
         return self._column("auc")
 
     def to_frame(self) -> pd.DataFrame:
@@ -172,6 +193,7 @@ def predict(task: Task, classifier: Classifier, protocol: Protocol) -> Predictio
     >>> round(learned.test_error, 3), round(linear.test_error, 3)
     (0.04, 0.291)
     """
+    _check_kinds("predict", task, classifier, protocol)
     return learning_curve(task, classifier, protocol, [protocol.readout_samples])[0]
 
 
@@ -188,7 +210,14 @@ def learning_curve(
     >>> curve.test_error.round(4).tolist()
     [0.3405, 0.2524, 0.2146]
     """
-    protocols = [replace(protocol, readout_samples=value) for value in readout_samples]
+    _check_kinds("learning_curve", task, classifier, protocol)
+    values = np.asarray(readout_samples, dtype=object)
+    if values.ndim != 1:
+        raise ValueError(
+            "learning_curve: readout_samples must be a sequence of numbers, "
+            f"got {readout_samples!r}"
+        )
+    protocols = [protocol.with_readout_samples(value) for value in values]
     query, law = trained_law(task, classifier, protocol)
     samples = np.array([each.readout_samples for each in protocols])
     if not len(samples):
@@ -201,10 +230,11 @@ def learning_curve(
     return LearningCurve(samples, predictions)
 
 
-def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = None) -> float:
+def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = None) -> Estimate:
     """Samples per embedding dimension below which the training data are linearly separable.
 
-    A learned query (`Attention()`) needs the protocol that teaches it.
+    A number, exact for linear classifiers; for attention it carries a `standard_error` (see
+    `separability_threshold`). A learned query (`Attention()`) needs the protocol that teaches it.
 
     Examples
     --------
@@ -213,13 +243,29 @@ def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = Non
     >>> round(capacity(task, Pooled()), 4), round(capacity(task, Vectorized()), 3)
     (2.9501, 29.501)
     """
+    _check_kinds("capacity", task, classifier, protocol or Protocol())
     if classifier.learns_query and protocol is None:
         raise ValueError(
             "capacity: protocol must be given for a learned query "
             "(or freeze it: Attention(cosine=…, sharpness=…)), got None"
         )
     _, law = trained_law(task, classifier, protocol or Protocol())
-    return separability_threshold(law) * law.features_per_dim
+    threshold = separability_threshold(law)
+    scale = law.features_per_dim
+    return Estimate(threshold * scale, threshold.standard_error * scale)
+
+
+def _check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
+    """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
+    if not isinstance(task, Task):
+        raise ValueError(f"{owner}: task must be a Task, got {task!r}")
+    if isinstance(classifier, type) or not callable(getattr(classifier, "law", None)):
+        raise ValueError(
+            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
+            f"got {classifier!r}"
+        )
+    if not isinstance(protocol, Protocol):
+        raise ValueError(f"{owner}: protocol must be a Protocol, got {protocol!r}")
 
 
 def trained_law(

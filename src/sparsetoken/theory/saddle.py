@@ -115,8 +115,7 @@ class Point:
         law = problem.law
         self.noisy = law.noisy.astype(float)
         self.tilt = self.noisy * wb[:, :-1]  # w_k on noisy directions
-        r = np.sqrt(rho**2 + (self.tilt**2).sum(axis=1))
-        self.r = np.maximum(r, _LEAST_NOISE * (1.0 + np.abs(wb[:, :-1]).sum(axis=1)))
+        self.r = self.noise_of(problem, wb, rho)
         self.variance = law.scales**2 * chi[:, None]  # (problems, atoms)
         self.moments = problem.loss.moments(
             law.labels * (wb @ problem.design.T), law.scales * self.r[:, None], self.variance
@@ -126,6 +125,12 @@ class Point:
         self.dr[:, : wb.shape[1] - 1] = self.tilt / self.r[:, None]
         self.dr[:, -2] = rho**2 / self.r
         self._problem = problem
+
+    @staticmethod
+    def noise_of(problem: Saddle, wb: FloatArray, rho: FloatArray) -> FloatArray:
+        """r of every problem, kept above zero."""
+        r = np.sqrt(rho**2 + wb[:, :-1] ** 2 @ problem.law.noisy)
+        return np.maximum(r, _LEAST_NOISE * (1.0 + np.abs(wb[:, :-1]).sum(axis=1)))
 
     def derivative(
         self, of: FloatArray, mean: FloatArray, noise: FloatArray, log_chi: FloatArray
