@@ -106,7 +106,7 @@ class Fit:
         """Mean loss on the training samples, without the ridge term."""
         law = self.law.refined
         margin = law.labels * (law.means @ self.weights + self.bias)
-        deviation = law.scales * max(self.noise, 1e-6)
+        deviation = law.scales * max(self.noise, saddle.LEAST_NOISE)
         return float(
             law.weights
             @ self.loss.mean_value(margin, deviation, law.scales**2 * self.susceptibility)

@@ -117,8 +117,8 @@ def _balance_bias(problem: Saddle) -> FloatArray:
 def population_minimum(problem: Saddle, tolerance: float) -> Solved:
     """One problem at α = ∞ as what it is, a convex minimisation; returns what `newton` does.
 
-    Steps must lower the objective E ℓ + (λ/2)‖w‖², which knows no flat regions of ‖g‖: those trap
-    `newton` where no noise smooths a loss with kinks.
+    Levenberg's steps must lower the objective E ℓ + (λ/2)‖w‖², which has no traps; ‖g‖ has, where
+    no noise smooths a loss with kinks, or where both classes lie on straight pieces of it.
     """
     law, loss, ridge = problem.law, problem.loss, float(problem.ridge[0])
 
@@ -130,20 +130,19 @@ def population_minimum(problem: Saddle, tolerance: float) -> Solved:
         return float(values[0] @ law.weights + 0.5 * ridge * wb[0, :-1] @ wb[0, :-1])
 
     state = population_start(problem)
-    value = objective(state)
-    count = 1
-    for _ in range(10 * MOST_STEPS):
-        g, jacobian = population_equations(problem, state)
-        count += 1
-        if np.abs(g).max() <= tolerance:
-            break
-        step = _solve(jacobian, -g)
-        length = 1.0
-        while not (trial := objective(state + length * step)) < value and length > 1e-9:
-            length *= 0.5
-        if not trial < value:
-            break
-        state, value = state + length * step, trial
+    with np.errstate(all="ignore"):  # a wild trial may overflow: it is then refused
+        value, damping, count = objective(state), 1e-12, 1
+        for _ in range(10 * MOST_STEPS):
+            g, jacobian = population_equations(problem, state)
+            count += 1
+            if np.abs(g).max() <= tolerance or damping > 1e6:
+                break
+            trial = state + _solve(jacobian + damping * np.eye(state.shape[1]), -g)
+            trial_value = objective(trial)
+            if trial_value < value:
+                state, value, damping = trial, trial_value, max(0.1 * damping, 1e-14)
+            else:
+                damping *= 10.0
     state, residual, more = newton(problem, state, tolerance)
     return state, residual, count + more
 

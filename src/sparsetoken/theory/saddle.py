@@ -27,7 +27,7 @@ from sparsetoken.model.losses import Loss
 
 FloatArray = NDArray[np.float64]
 
-_LEAST_NOISE = 1e-6  # r is kept above this where it vanishes: an error of its square
+LEAST_NOISE = 1e-6  # r is kept above this where it vanishes: an error of its square
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class Point:
     def noise_of(problem: Saddle, wb: FloatArray, rho: FloatArray) -> FloatArray:
         """r of every problem, kept above zero."""
         r = np.sqrt(rho**2 + wb[:, :-1] ** 2 @ problem.law.noisy)
-        return np.maximum(r, _LEAST_NOISE * (1.0 + np.abs(wb[:, :-1]).sum(axis=1)))
+        return np.maximum(r, LEAST_NOISE * (1.0 + np.abs(wb[:, :-1]).sum(axis=1)))
 
     def derivative(
         self, of: FloatArray, mean: FloatArray, noise: FloatArray, log_chi: FloatArray
