@@ -91,7 +91,7 @@ def error_against_known(errors: dict[float, float]) -> float:
     return max(abs(errors[alpha] - known) for alpha, known in KNOWN.items())
 
 
-def against_the_floor(law: st.FeatureLaw, loss: st.Logistic) -> tuple[float, float]:
+def against_the_floor(law: st.FeatureLaw, loss: st.Logistic) -> float:
     """How far from the floor: the three exponentials a node that an average over G needs."""
     samples = np.logspace(-0.5, 1.5, 20)
     fits = st.solve_many(law, loss, 1e-3, samples)
@@ -102,9 +102,7 @@ def against_the_floor(law: st.FeatureLaw, loss: st.Logistic) -> tuple[float, flo
     nodes = loss._nodes(mean, deviation, variance)[0].clip(-50, 50)
     exponentials = seconds(lambda: [np.exp(nodes) for _ in range(3)], 5)
     averages = seconds(lambda: loss.moments(mean, deviation, variance), 5)
-    evaluations = statistics.mean(fit.iterations for fit in fits)
-    curve = seconds(lambda: st.solve_many(law, loss, 1e-3, samples), 3)
-    return averages / exponentials, curve / (evaluations * averages)
+    return averages / exponentials
 
 
 def measure(quick: bool) -> dict[str, float]:
@@ -141,7 +139,7 @@ def measure(quick: bool) -> dict[str, float]:
         ratios.append(slow / fast)
         attention_times.append(slow)
         mixture_times.append(fast)
-    floor, share = against_the_floor(law, loss)
+    floor = against_the_floor(law, loss)
     result = {
         "textbook curve, 20 points (s)": plain_seconds,
         "our curve, 20 points (s)": ours_seconds,
@@ -151,7 +149,6 @@ def measure(quick: bool) -> dict[str, float]:
         "mixture point, one solve (ms)": 1e3 * statistics.mean(mixture_times),
         "attention point, one solve (ms)": 1e3 * statistics.mean(attention_times),
         "attention / mixture, worst of 4 points": max(ratios),
-        "attention curve / its Gaussian averages": share,
         "Gaussian averages / their exponentials": floor,
         "import numpy (ms)": 1e3 * import_seconds("numpy"),
         "import sparsetoken (ms)": 1e3 * import_seconds("sparsetoken"),
@@ -171,6 +168,9 @@ TARGETS = {
 }
 
 
+WHO = ("our", "textbook's")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -181,6 +181,9 @@ def main() -> int:
         name: result[name] >= bound if sign == ">=" else result[name] <= bound
         for name, (sign, bound) in TARGETS.items()
     }
+    if "textbook's largest error at the 5 known points" in result:
+        ours, theirs = (result[f"{who} largest error at the 5 known points"] for who in WHO)
+        met["equal or better accuracy"] = ours <= theirs
     if options.json:
         print(json.dumps({"measured": result, "met": met}, indent=1))
     else:
@@ -188,6 +191,10 @@ def main() -> int:
             sign, bound = TARGETS.get(name, ("", 0))
             target = f"target {sign} {bound:g}: {'met' if met[name] else 'NOT MET'}" if sign else ""
             print(f"{name:50s} {value:12.4g}   {target}")
+        if "equal or better accuracy" in met:
+            print(
+                "equal or better accuracy:", "met" if met["equal or better accuracy"] else "NOT MET"
+            )
     return 0 if all(met.values()) else 1
 
 
