@@ -10,6 +10,7 @@ explicit, so no prox is solved inside the integral, and the integrand is analyti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ FloatArray = NDArray[np.float64]
 Averages = Any  # arrays of one shape
 
 _SQRT_TAU = np.sqrt(2 * np.pi)
+_BLOCK = 512  # elements averaged at once by quadrature
 
 
 class Moments(NamedTuple):
@@ -197,13 +199,16 @@ class Smooth:
         return self.derivatives(margin)[1]
 
     def moments(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> Moments:
-        mean, deviation, variance = _together(mean, deviation, variance)
-        u, measure = self._nodes(mean, deviation, variance)  # (..., nodes)
-        psi, bend = self.derivatives(u)
-        noise = (u + variance[..., None] * psi - mean[..., None]) / deviation[..., None]
-        weight = np.exp(-0.5 * noise * noise) * (measure / _SQRT_TAU)  # of du
-        bent = weight * bend  # δ dx = ℓ″ du
-        full = weight + variance[..., None] * bent  # dx = (1 + Vℓ″) du
+        return Moments(*_in_blocks(self._moments, mean, deviation, variance))
+
+    def mean_value(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> FloatArray:
+        return _in_blocks(self._mean_value, mean, deviation, variance)[0]
+
+    def _moments(
+        self, mean: FloatArray, deviation: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, ...]:
+        """`Moments` of one block, (elements,) each."""
+        psi, noise, full, bent, _ = self._quadrature(mean, deviation, variance)
         full_psi, bent_psi, bent_noise = full * psi, bent * psi, bent * noise
         return Moments(
             psi=full_psi.sum(-1),
@@ -217,13 +222,22 @@ class Smooth:
             psi_squared_delta=_dot(bent_psi, psi),
         )
 
-    def mean_value(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> FloatArray:
-        mean, deviation, variance = _together(mean, deviation, variance)
+    def _mean_value(
+        self, mean: FloatArray, deviation: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, ...]:
+        _, _, full, _, u = self._quadrature(mean, deviation, variance)
+        return (_dot(full, self.value(u)),)
+
+    def _quadrature(self, mean: Any, deviation: Any, variance: Any) -> tuple[FloatArray, ...]:
+        """ψ, G, the weights of dx and of δ dx, and u, at the nodes: (elements, nodes) each."""
         u, measure = self._nodes(mean, deviation, variance)
+        mean, deviation, variance = (z[:, None] for z in (mean, deviation, variance))
         psi, bend = self.derivatives(u)
-        noise = (u + variance[..., None] * psi - mean[..., None]) / deviation[..., None]
-        density = np.exp(-0.5 * noise * noise) * (measure / _SQRT_TAU)
-        return _dot(density * (1.0 + variance[..., None] * bend), self.value(u))
+        noise = (u + variance * psi - mean) / deviation
+        weight = np.exp(-0.5 * noise * noise) * (measure / _SQRT_TAU)  # of du
+        bent = weight * bend  # δ dx = ℓ″ du
+        full = weight + variance * bent  # dx = (1 + Vℓ″) du
+        return psi, noise, full, bent, u
 
     def _nodes(self, mean: Any, deviation: Any, variance: Any) -> tuple[FloatArray, FloatArray]:
         """Nodes u and du/deviation for each element; the last axis is new."""
@@ -253,8 +267,16 @@ class Smooth:
         return u, (growth + shrunk) * (0.5 * width * spacing / deviation)[..., None]
 
 
-def _together(*values: ArrayLike) -> tuple[FloatArray, ...]:
-    return tuple(np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in values)))
+def _in_blocks(
+    average: Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, ...]],
+    *values: ArrayLike,
+) -> tuple[FloatArray, ...]:
+    """Average over a few hundred elements at a time: their nodes stay in cache, memory bounded."""
+    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in values))
+    flat = [np.ascontiguousarray(array).reshape(-1) for array in arrays]
+    starts = range(0, max(len(flat[0]), 1), _BLOCK)
+    parts = [average(*(array[start : start + _BLOCK] for array in flat)) for start in starts]
+    return tuple(np.concatenate(part).reshape(arrays[0].shape) for part in zip(*parts, strict=True))
 
 
 def _dot(left: FloatArray, right: FloatArray) -> FloatArray:
