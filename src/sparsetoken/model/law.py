@@ -28,7 +28,7 @@ FloatArray = NDArray[np.float64]
 # Compression: polynomials of (m, log σ) up to this total degree are averaged exactly in each of
 # these many equally likely slices of the first coordinate (see docs/theory.md for what it costs).
 _DEGREE, _SLICES = 4, 4
-_FINE_DEGREE, _FINE_SLICES = 4, 40
+_FINE_DEGREE, _FINE_SLICES = 4, 32
 _FEW_ATOMS = 4096
 
 
