@@ -13,6 +13,7 @@ import math
 import os
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
@@ -43,7 +44,7 @@ class FrozenQuery:
 
 
 @dataclass(frozen=True)
-class _Command:
+class _Command(ABC):
     task: st.Task
     protocol: st.Protocol = field(default_factory=st.Protocol)
     query: FrozenQuery = field(default_factory=FrozenQuery)
@@ -62,8 +63,9 @@ class _Command:
         made = {"attention": attention, "vectorized": st.Vectorized(), "pooled": st.Pooled()}
         return {name: made[name] for name in self.classifiers}
 
+    @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
-        raise NotImplementedError
+        """What the table shows, one dict a row."""
 
     def run(self) -> None:
         rows = self.rows()

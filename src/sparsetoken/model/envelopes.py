@@ -10,6 +10,7 @@ explicit, so no prox is solved inside the integral, and the integrand is analyti
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -48,12 +49,13 @@ class Piece(NamedTuple):
     k: float
 
 
-class PiecewiseQuadratic:
+class PiecewiseQuadratic(ABC):
     """A convex loss made of quadratic pieces in the gap h = 1 − u, listed by increasing gap."""
 
     @property
+    @abstractmethod
     def pieces(self) -> tuple[Piece, ...]:
-        raise NotImplementedError
+        """The quadratic pieces, by increasing gap, from −inf to inf without a hole."""
 
     @property
     def penalises_confidence(self) -> bool:
@@ -162,7 +164,7 @@ def _density(x: Any) -> Any:
     return np.exp(-0.5 * np.square(np.minimum(np.abs(x), 1e3))) / _SQRT_TAU
 
 
-class Smooth:
+class Smooth(ABC):
     """An analytic convex loss; Gaussian averages by quadrature over the minimiser u.
 
     Substituting x = u + Vℓ′(u) in E f = ∫ f(u) φ((x − mean)/deviation) dx/deviation leaves f
@@ -182,15 +184,17 @@ class Smooth:
     def penalises_confidence(self) -> bool:
         return False
 
+    @abstractmethod
     def value(self, margin: ArrayLike) -> FloatArray:
-        raise NotImplementedError
+        """ℓ(x)."""
 
+    @abstractmethod
     def derivatives(self, margin: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Slope and curvature together: they share the expensive part."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray:
-        raise NotImplementedError
+        """The u with u + Vℓ′(u) = x."""
 
     def slope(self, margin: ArrayLike) -> FloatArray:
         return self.derivatives(margin)[0]
