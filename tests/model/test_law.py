@@ -21,6 +21,7 @@ from sparsetoken import (
     separability_threshold,
     solve,
 )
+from sparsetoken.model import law as law_module
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.theory.saddle import Saddle, equations
 
@@ -251,17 +252,18 @@ def test_a_constant_score_is_a_coin_flip_on_ties():
     assert sure.test_error == pytest.approx(law.prevalence)
 
 
-def test_prevalence_can_be_changed_without_compressing_again():
-    law = Attention(cosine=0.5, sharpness=2.0).law(Task(6, 1, 3.0))
-    other = law.with_prevalence(0.1)
-    assert other.prevalence == pytest.approx(0.1)
-    law.compressed, law.refined  # noqa: B018 — made once, kept
-    other = law.with_prevalence(0.1)
-    assert np.array_equal(other.compressed.means, law.compressed.means)
-    assert np.array_equal(other.refined.scales, law.refined.scales)
-    assert other.compressed.prevalence == pytest.approx(0.1)
-    same_law = Attention(cosine=0.5, sharpness=2.0).law(Task(6, 1, 3.0, prevalence=0.1))
-    np.testing.assert_allclose(same_law.weights, other.weights)
+def test_a_law_is_compressed_once_for_all_prevalences(monkeypatch):
+    calls = []
+    whole = law_module.compress
+    monkeypatch.setattr(law_module, "compress", lambda *a: calls.append(a) or whole(*a))
+    classifier, readouts = Attention(cosine=0.512, sharpness=2.0), []
+    for prevalence in (0.1, 0.1, 0.3, 0.5):  # the first is not ½: nothing may have been kept yet
+        law = classifier.law(Task(6, 1, 3.0, prevalence))
+        readouts.append(solve(law, Square(), 0.1, 2.0).weights)
+        for small in (law.compressed, law.refined):
+            assert small.prevalence == pytest.approx(prevalence)
+    assert len(calls) == 4  # two classes, coarse and fine
+    np.testing.assert_array_equal(readouts[0], readouts[1])
 
 
 def test_sampling_follows_the_weights():

@@ -172,9 +172,10 @@ class FeatureLaw:
             self.labels > 0, prevalence / self.prevalence, (1 - prevalence) / (1 - self.prevalence)
         )
         law = replace(self, weights=self.weights * share)
-        for name in ("compressed", "refined"):  # moments are matched in each class: reuse them
-            if name in self.__dict__ and self.__dict__[name] is not self:
-                law.__dict__[name] = self.__dict__[name].with_prevalence(prevalence)
+        # moments are matched in each class: the smaller laws are made once, for every prevalence
+        for name, small in (("compressed", self.compressed), ("refined", self.refined)):
+            if small is not self:
+                law.__dict__[name] = small.with_prevalence(prevalence)
         return law
 
     @cached_property
