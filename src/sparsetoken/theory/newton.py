@@ -1,4 +1,4 @@
-r"""Newton's method on the equations of `saddle`, and two other routes for what it cannot reach.
+r"""Newton's method on the equations of `saddle`, and other routes for what it cannot reach.
 
 From its cold start Newton solves almost every problem in four to twenty evaluations. The few
 on which it gets stuck are reached by way of their population limit, or of larger ridges. Whatever
@@ -79,8 +79,8 @@ def continuation(problem: Saddle, tolerance: float) -> Solved:
     solution, extrapolated, starting the next. Returns what `newton` does.
     """
     target = float(problem.ridge[0])
-    floor = 1e-14 * float(problem.law.weights @ problem.law.scales**2)  # stands for no ridge
-    ridge = max(target, 1e4 * floor / 1e-14)
+    size = float(problem.law.weights @ problem.law.scales**2)  # of κ̂, what a ridge is added to
+    ridge, floor = max(target, 1e4 * size), 1e-14 * size  # the floor stands for no ridge
     state = _balance_bias(replace(problem, ridge=np.array([ridge])))
     state, residual, count = newton(replace(problem, ridge=np.array([ridge])), state, tolerance)
     slope, factor = np.zeros_like(state), 10.0  # ∂state/∂log ridge
@@ -123,10 +123,8 @@ def population_minimum(problem: Saddle, tolerance: float) -> Solved:
     law, loss, ridge = problem.law, problem.loss, float(problem.ridge[0])
 
     def objective(wb: FloatArray) -> float:
-        at = Point.noise_of(problem, wb, np.zeros(len(wb)))
-        values = loss.mean_value(
-            law.labels * (wb @ problem.design.T), law.scales * at[:, None], 0.0
-        )
+        r = Point.noise_of(problem, wb, np.zeros(len(wb)))
+        values = loss.mean_value(law.labels * (wb @ problem.design.T), law.scales * r[:, None], 0.0)
         return float(values[0] @ law.weights + 0.5 * ridge * wb[0, :-1] @ wb[0, :-1])
 
     state = population_start(problem)
