@@ -16,9 +16,12 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
-    "model": "checks task envelopes losses scores compression law classifiers protocol".split(),
+    "model": (
+        "errors checks arrays task envelopes losses scores compression law attention classifiers "
+        "protocol"
+    ).split(),
     "theory": (
-        "alignment errors estimate capacity saddle newton asymptotics exact_oracles extremes "
+        "alignment estimate capacity saddle newton asymptotics exact_oracles extremes "
         "symmetric attention_oracle bayes_oracle oracle prediction"
     ).split(),
 }

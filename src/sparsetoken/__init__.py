@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sparsetoken.model.classifiers import Pooled as Pooled
     from sparsetoken.model.classifiers import Query as Query
     from sparsetoken.model.classifiers import Vectorized as Vectorized
+    from sparsetoken.model.errors import ConvergenceError as ConvergenceError
+    from sparsetoken.model.errors import NoMinimiserError as NoMinimiserError
     from sparsetoken.model.law import FeatureLaw as FeatureLaw
     from sparsetoken.model.law import Readout as Readout
     from sparsetoken.model.losses import Huber as Huber
@@ -49,8 +51,6 @@ if TYPE_CHECKING:
     from sparsetoken.theory.asymptotics import solve_many as solve_many
     from sparsetoken.theory.asymptotics import solve_square as solve_square
     from sparsetoken.theory.capacity import separability_threshold as separability_threshold
-    from sparsetoken.theory.errors import ConvergenceError as ConvergenceError
-    from sparsetoken.theory.errors import NoMinimiserError as NoMinimiserError
     from sparsetoken.theory.estimate import Estimate as Estimate
     from sparsetoken.theory.oracle import bayes_error as bayes_error
     from sparsetoken.theory.oracle import oracle_error as oracle_error

@@ -6,35 +6,38 @@ r"""The classifiers sign(⟨w, f(X)⟩ + b): their features and the laws of thos
 | `Vectorized` | X, flattened    | L·d | L^-½1⊗ξ, or e_l⊗ξ (noisy) | θR/√L, or θv_l          | 1   |
 | `Attention`  | Xᵀ softmax(βXq) | d   | q̂ (not), ξ⊥ (noisy)      | ⟨a,g⟩ and √(1−s²)θ⟨a,v⟩ | ‖a‖ |
 
-This is a positive sample; a negative one has θ = 0. For attention the tokens enter through their
-projections on the query, g_l ~ N(θ s v_l, 1), s the cosine of query and signal, and
-a = softmax(τg), τ = β‖q‖.
+This is a positive sample; a negative one has θ = 0. What attention weights do is in `attention.py`.
 
 `Vectorized` with uniform places: by symmetry the best readout treats all positions alike, so one
-direction is enough. With position weights it keeps one coordinate per position.
+direction is enough for the law. A readout fitted to finitely many samples does not, so `draw`, and
+the law with position weights, keep one coordinate per position.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from sparsetoken.model.arrays import Array, floats
+from sparsetoken.model.attention import (
+    LONGEST,
+    attention_law,
+    cached_attention_law,
+    draw_coordinates,
+    softmax,
+)
 from sparsetoken.model.checks import real
-from sparsetoken.model.law import FeatureLaw
+from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
+from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import FloatArray, Task
 
-_CLOUD = 1 << 15  # quasi-random points per class for attention
-_LONGEST = 20_000  # tokens in a sample of it; Sobol sequences end soon after
-_BLOCK = 1 << 23  # numbers held at once while a cloud is made: 64 MiB
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
+_MANY_SUBSETS = 1 << 15  # sets of places averaged over in the scores of a `Vectorized` readout
 
 
 class Query(NamedTuple):
@@ -64,9 +67,23 @@ class Classifier(Protocol):
         """Whether stages 1–3 of the protocol must supply a query."""
         ...
 
-    def features(self, tokens: FloatArray, query: FloatArray | None = None) -> FloatArray: ...
+    def features(self, tokens: Array, query: Array | None = None) -> Array:
+        """The finite-size map: (n, L, d) tokens of any array library to (n, p) features."""
+        ...
 
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw: ...
+    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """The law of the features, in the limit of many dimensions."""
+        ...
+
+    def draw(
+        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+    ) -> Coordinates:
+        """Coordinates of samples with these labels, exact in law at any finite size."""
+        ...
+
+    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+        """Test scores of a readout that is known in the directions of `law` or of `draw`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -80,9 +97,10 @@ class Pooled:
 
     learns_query = False
 
-    def features(self, tokens: FloatArray, query: FloatArray | None = None) -> FloatArray:
+    def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, d) features."""
-        return np.asarray(tokens).mean(axis=1)
+        xp, tokens = floats(tokens)
+        return xp.mean(tokens, axis=1)
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """Two Gaussians: one atom a class, exact."""
@@ -90,6 +108,18 @@ class Pooled:
         return FeatureLaw.of_classes(
             task.prevalence, ([[mean]], [scale], [1.0]), ([[0.0]], [scale], [1.0]), [True]
         )
+
+    def draw(
+        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+    ) -> Coordinates:
+        """Nothing is random but the label."""
+        law = self.law(task)
+        means = np.where(labels[:, None] > 0, law.means[0], law.means[1])
+        return Coordinates(labels, means, np.full(len(labels), law.scales[0]), law.noisy)
+
+    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+        """Two Gaussians."""
+        return self.law(task).scores(readout)
 
 
 @dataclass(frozen=True)
@@ -102,10 +132,10 @@ class Vectorized:
 
     learns_query = False
 
-    def features(self, tokens: FloatArray, query: FloatArray | None = None) -> FloatArray:
+    def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, L·d) features."""
-        tokens = np.asarray(tokens)
-        return tokens.reshape(len(tokens), -1)
+        xp, tokens = floats(tokens)
+        return xp.reshape(tokens, (tokens.shape[0], -1))
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """One direction for uniform places, one coordinate per position with weights; exact."""
@@ -126,23 +156,49 @@ class Vectorized:
                 f"C(length, sparsity)·length must be at most {_MOST_PLACES:.3g} "
                 "(uniform places, places=None, have no such limit)"
             )
-        chosen = np.array(list(combinations(range(length), sparsity)))  # (subsets, R)
-        places = np.zeros((subsets, length))
+        chosen, weights = _all_places(task)
+        places = np.zeros((len(chosen), length))
         np.put_along_axis(places, chosen, 1.0, axis=1)
-        weights = np.ones(subsets)
-        if task.places is not None:
-            with np.errstate(divide="ignore"):
-                log_weights = np.log(task.places)[chosen].sum(axis=1)  # products may underflow
-            weights = np.exp(log_weights - log_weights.max())
-        possible = weights > 0
-        positive = (
-            task.strength * places[possible],
-            np.ones(int(possible.sum())),
-            weights[possible],
-        )
+        positive = (task.strength * places, np.ones(len(chosen)), weights)
         negative = (np.zeros((1, length)), [1.0], [1.0])
         noisy = np.ones(length, dtype=bool)
         return FeatureLaw.of_classes(task.prevalence, positive, negative, noisy, length)
+
+    def draw(
+        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+    ) -> Coordinates:
+        """One coordinate per position, θ where the signal sits."""
+        places = task.sample_places(len(labels), rng) & (labels > 0)[:, None]
+        noisy = np.ones(task.length, dtype=bool)
+        return Coordinates(
+            labels, (task.strength * places).astype(float), np.ones(len(labels)), noisy, task.length
+        )
+
+    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+        """Test scores of a readout with one weight per position, or one for all of them alike.
+
+        All sets of places are averaged over, or 2^15 random ones where there are more.
+        """
+        if len(readout.weights) == 1:  # where the signal sits makes no difference
+            return self.law(replace(task, places=None)).scores(readout)
+        if len(readout.weights) != task.length:
+            raise ValueError(
+                f"Vectorized: scores of a readout with {len(readout.weights)} positions need a "
+                f"task of that length (one weight per position), got {task.length}"
+            )
+        if math.comb(task.length, task.sparsity) <= _MANY_SUBSETS:
+            chosen, weights = _all_places(task)
+        else:
+            places = task.sample_places(_MANY_SUBSETS, rng=0)
+            chosen = np.nonzero(places)[1].reshape(_MANY_SUBSETS, task.sparsity)
+            weights = np.full(_MANY_SUBSETS, 1 / _MANY_SUBSETS)
+        mean = readout.bias + task.strength * np.asarray(readout.weights)[chosen].sum(axis=1)
+        deviation = np.full(len(mean), float(readout.noise))
+        return Scores(
+            Mixture(mean, deviation, weights),
+            Mixture(np.array([float(readout.bias)]), deviation[:1], np.ones(1)),
+            task.prevalence,
+        )
 
 
 @dataclass(frozen=True)
@@ -176,81 +232,63 @@ class Attention:
     def learns_query(self) -> bool:
         return self.cosine is None
 
-    def features(self, tokens: FloatArray, query: FloatArray | None = None) -> FloatArray:
+    def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens and the vector βq (d,) to (n, d) features."""
         if query is None:
             raise ValueError("Attention: features need query, a vector of shape (d,) (β times q)")
-        tokens = np.asarray(tokens)
-        attention = softmax(tokens @ np.asarray(query))  # (n, L)
-        return np.einsum("nl,nld->nd", attention, tokens)
+        xp, tokens = floats(tokens)
+        attention = softmax(tokens @ xp.asarray(query))  # (n, L)
+        return (attention[:, None, :] @ tokens)[:, 0, :]
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The law at the given query; `query=None` takes the frozen one."""
-        frozen = self if query is None else query
-        if frozen.cosine is None or frozen.sharpness is None:
+        cosine, sharpness = self._query(query)
+        _check_length(task)
+        plain = replace(task, prevalence=0.5, places=None)  # the law does not depend on them
+        law = cached_attention_law(plain, cosine, sharpness)
+        return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
+
+    def draw(
+        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+    ) -> Coordinates:
+        """Coordinates along q̂ and ξ⊥, from the noise of every token along q̂."""
+        means, scales = draw_coordinates(task, labels, *self._query(query), rng)
+        return Coordinates(labels, means, scales, np.array([False, True]))
+
+    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+        """Test scores on the law's cloud; the law of a frozen query is kept, others are not."""
+        if query is None:
+            return self.law(task).scores(readout)
+        _check_length(task)
+        return attention_law(task, *self._query(query)).scores(readout)
+
+    def _query(self, query: Query | None) -> tuple[float, float]:
+        """Cosine and sharpness of the given query, or of the frozen one."""
+        given = self if query is None else query
+        if given.cosine is None or given.sharpness is None:
             raise ValueError(
                 "Attention: the query is learned; give cosine and sharpness to freeze it, "
                 "or a query (from align)"
             )
-        cosine = real("Query", "cosine", frozen.cosine, least=-1 - 1e-9, most=1 + 1e-9)
-        sharpness = real("Query", "sharpness", frozen.sharpness, least=0)
-        if task.length > _LONGEST:
-            raise ValueError(
-                f"Attention: the law of a task needs a length of at most {_LONGEST}, "
-                f"got {task.length}"
-            )
-        plain = replace(task, prevalence=0.5, places=None)  # the law does not depend on them
-        law = _attention_law(plain, float(np.clip(cosine, -1, 1)), sharpness)
-        return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
+        cosine = real("Query", "cosine", given.cosine, least=-1 - 1e-9, most=1 + 1e-9)
+        sharpness = real("Query", "sharpness", given.sharpness, least=0)
+        return min(1.0, max(-1.0, cosine)), sharpness
 
 
-def softmax(scores: Any) -> Any:
-    """Softmax over the last axis, without overflow."""
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
+def _check_length(task: Task) -> None:
+    if task.length > LONGEST:
+        raise ValueError(
+            f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
+        )
 
 
-def attention_coordinates(
-    noise: FloatArray, signal: NDArray[Any], task: Task, cosine: float, sharpness: float
-) -> tuple[FloatArray, FloatArray]:
-    """Means (n, 2) and scales (n,) from the tokens' noise along q̂ (n, L) and the places (n, L)."""
-    scores = noise + task.strength * cosine * signal
-    weights = softmax(sharpness * scores)
-    along = np.einsum("nl,nl->n", weights, scores)
-    across = math.sqrt(max(0.0, 1 - cosine**2)) * task.strength * (weights @ signal)
-    return np.column_stack([along, across]), np.sqrt(np.einsum("nl,nl->n", weights, weights))
-
-
-@lru_cache(maxsize=32)
-def _attention_law(task: Task, cosine: float, sharpness: float) -> FeatureLaw:
-    """Atoms from quasi-random token noise; the signal tokens take the first, best coordinates."""
-    signal = (np.arange(task.length) < task.sparsity).astype(float)
-    sides = []
-    for seed, places in ((1, signal), (2, np.zeros(task.length))):
-        blocks = [
-            attention_coordinates(noise, places, task, cosine, sharpness)
-            for noise in _noise_cloud(task.length, seed)
-        ]
-        means, scales = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-        sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
-    return FeatureLaw.of_classes(0.5, sides[0], sides[1], [False, True], sampled=True)
-
-
-def _noise_cloud(length: int, seed: int) -> Iterator[FloatArray]:
-    """Scrambled Sobol normals, in blocks of shape (points, L) that fit in memory.
-
-    A cloud of short samples comes in one block, shifted and turned so that its mean is exactly 0
-    and its covariance exactly 1. Long samples get fewer points: their averages fluctuate less.
-    """
-    from scipy.stats import qmc  # heavy: only when a law is built
-
-    count = _CLOUD if length <= 512 else _CLOUD // 4
-    engine = qmc.Sobol(length, scramble=True, rng=np.random.default_rng(seed))
-    block = min(count, 1 << (_BLOCK // length).bit_length() - 1)
-    for _ in range(0, count, block):
-        noise = ndtri(np.clip(engine.random(block), 1e-15, 1 - 1e-15))
-        if block == count:
-            noise -= noise.mean(axis=0)
-            root = np.linalg.cholesky(noise.T @ noise / count)
-            noise = np.linalg.solve(root, noise.T).T
-        yield noise
+def _all_places(task: Task) -> tuple[NDArray[np.intp], FloatArray]:
+    """Every possible set of places (subsets, R) and its probability (subsets,)."""
+    chosen = np.array(list(combinations(range(task.length), task.sparsity)))
+    weights = np.ones(len(chosen))
+    if task.places is not None:
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(task.places)[chosen].sum(axis=1)  # products may underflow
+        weights = np.exp(log_weights - log_weights.max())
+    possible = weights > 0
+    return chosen[possible], weights[possible] / weights[possible].sum()

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from sparsetoken.model.arrays import floats
+
 FloatArray = NDArray[np.float64]
 Averages = Any  # arrays of one shape
 
@@ -62,7 +64,7 @@ class PiecewiseQuadratic(ABC):
         first = self.pieces[0]
         return first.c > 0 or first.a < 0
 
-    def _piece_of(self, gap: FloatArray, variance: ArrayLike = 0.0) -> NDArray[np.intp]:
+    def _piece_of(self, gap: FloatArray, variance: ArrayLike) -> NDArray[np.intp]:
         """Index of the piece in which the minimiser lies, from the gap 1 − x and V."""
         variance = np.asarray(variance, dtype=float)
         edges = [p.upper * (1 + variance * p.c) + variance * p.a for p in self.pieces[:-1]]
@@ -70,27 +72,28 @@ class PiecewiseQuadratic(ABC):
             np.shape(gap), dtype=np.intp
         )
 
-    def _coefficients(self, index: NDArray[np.intp]) -> tuple[FloatArray, ...]:
-        table = np.array([(p.c, p.a, p.k) for p in self.pieces])
-        return tuple(table[index, column] for column in range(3))
+    def _by_piece(self, margin: Any, of: Callable[[Piece, Any], Any]) -> Any:
+        """A function of (piece, gap), taken on the piece of each margin."""
+        xp, margin = floats(margin)
+        gap = 1.0 - margin
+        result = of(self.pieces[0], gap)
+        for piece in self.pieces[1:]:
+            result = xp.where(gap > piece.lower, of(piece, gap), result)
+        return result
 
-    def value(self, margin: ArrayLike) -> FloatArray:
-        gap = 1.0 - np.asarray(margin, dtype=float)
-        c, a, k = self._coefficients(self._piece_of(gap))
-        return (0.5 * c * gap + a) * gap + k
+    def value(self, margin: Any) -> Any:
+        return self._by_piece(margin, lambda p, gap: (0.5 * p.c * gap + p.a) * gap + p.k)
 
-    def slope(self, margin: ArrayLike) -> FloatArray:
-        gap = 1.0 - np.asarray(margin, dtype=float)
-        c, a, _ = self._coefficients(self._piece_of(gap))
-        return 0.0 - (c * gap + a)
+    def slope(self, margin: Any) -> Any:
+        return self._by_piece(margin, lambda p, gap: 0.0 - (p.c * gap + p.a))
 
-    def curvature(self, margin: ArrayLike) -> FloatArray:
-        gap = 1.0 - np.asarray(margin, dtype=float)
-        return self._coefficients(self._piece_of(gap))[0]
+    def curvature(self, margin: Any) -> Any:
+        return self._by_piece(margin, lambda p, gap: 0.0 * gap + p.c)
 
     def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray:
         x, v = np.broadcast_arrays(np.asarray(margin, float), np.asarray(variance, float))
-        c, a, _ = self._coefficients(self._piece_of(1.0 - x, v))
+        index = self._piece_of(1.0 - x, v)
+        c, a = (np.array([getattr(p, name) for p in self.pieces])[index] for name in "ca")
         return (x + v * (c + a)) / (1.0 + v * c)
 
     def moments(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> Moments:
@@ -185,21 +188,21 @@ class Smooth(ABC):
         return False
 
     @abstractmethod
-    def value(self, margin: ArrayLike) -> FloatArray:
+    def value(self, margin: Any) -> Any:
         """ℓ(x)."""
 
     @abstractmethod
-    def derivatives(self, margin: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def derivatives(self, margin: Any) -> tuple[Any, Any]:
         """Slope and curvature together: they share the expensive part."""
 
     @abstractmethod
     def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray:
         """The u with u + Vℓ′(u) = x."""
 
-    def slope(self, margin: ArrayLike) -> FloatArray:
+    def slope(self, margin: Any) -> Any:
         return self.derivatives(margin)[0]
 
-    def curvature(self, margin: ArrayLike) -> FloatArray:
+    def curvature(self, margin: Any) -> Any:
         return self.derivatives(margin)[1]
 
     def moments(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> Moments:

@@ -45,11 +45,13 @@ class Readout(NamedTuple):
 
 
 class Coordinates(NamedTuple):
-    """What a law draws for n samples."""
+    """n samples as a law sees them: f = Σ_k m_k e_k + σ z for each."""
 
     labels: FloatArray  # (n,)
     means: FloatArray  # (n, K)
     scales: FloatArray  # (n,)
+    noisy: NDArray[np.bool_]  # (K,), whether z has a component along e_k
+    features_per_dim: int = 1  # p/d
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +225,13 @@ class FeatureLaw:
         chosen = rng.choice(
             len(self.weights), size=whole("sample", "n", n, least=0), p=self.weights
         )
-        return Coordinates(self.labels[chosen], self.means[chosen], self.scales[chosen])
+        return Coordinates(
+            self.labels[chosen],
+            self.means[chosen],
+            self.scales[chosen],
+            self.noisy,
+            self.features_per_dim,
+        )
 
     def scores(self, readout: Readout) -> Scores:
         """The score distributions of a readout, with every test metric."""

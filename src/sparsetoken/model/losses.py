@@ -12,12 +12,13 @@ derivatives and prox. Everything else follows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from sparsetoken.model.arrays import floats
 from sparsetoken.model.checks import real
 from sparsetoken.model.envelopes import Moments, Piece, PiecewiseQuadratic, Smooth
 
@@ -34,11 +35,12 @@ class Loss(Protocol):
         """Whether ℓ(u) → ∞ also as u → +∞: then separable data still have a minimiser."""
         ...
 
-    def value(self, margin: ArrayLike) -> FloatArray: ...
+    # these three take arrays of any library, and answer in it
+    def value(self, margin: Any) -> Any: ...
 
-    def slope(self, margin: ArrayLike) -> FloatArray: ...
+    def slope(self, margin: Any) -> Any: ...
 
-    def curvature(self, margin: ArrayLike) -> FloatArray: ...
+    def curvature(self, margin: Any) -> Any: ...
 
     def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray: ...
 
@@ -109,14 +111,15 @@ class Logistic(Smooth):
     0.6931471805599453
     """
 
-    def value(self, margin: ArrayLike) -> FloatArray:
-        return np.logaddexp(0.0, -np.asarray(margin, dtype=float))
+    def value(self, margin: Any) -> Any:
+        xp, margin = floats(margin)
+        return xp.log1p(xp.exp(-xp.abs(margin))) + xp.where(margin < 0, -margin, 0.0)
 
-    def derivatives(self, margin: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        margin = np.asarray(margin, dtype=float)
-        small = np.exp(-np.abs(margin))
+    def derivatives(self, margin: Any) -> tuple[Any, Any]:
+        xp, margin = floats(margin)
+        small = xp.exp(-xp.abs(margin))
         shrunk = 1.0 / (1.0 + small)
-        return -np.where(margin > 0, small, 1.0) * shrunk, small * shrunk * shrunk
+        return -xp.where(margin > 0, small, 1.0) * shrunk, small * shrunk * shrunk
 
     def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray:
         """Solve u − x = V/(1 + e^u) by Newton, which is monotone from a lower bound of the root.

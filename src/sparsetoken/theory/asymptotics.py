@@ -25,12 +25,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from sparsetoken.model.checks import real
+from sparsetoken.model.errors import ConvergenceError, NoMinimiserError
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.losses import Loss, Square
 from sparsetoken.model.scores import Scores
 from sparsetoken.theory import newton, saddle
 from sparsetoken.theory.capacity import separability_threshold
-from sparsetoken.theory.errors import ConvergenceError, NoMinimiserError
 
 FloatArray = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.theory.errors import ConvergenceError
 from sparsetoken.theory.estimate import Estimate
 
 FloatArray = NDArray[np.float64]

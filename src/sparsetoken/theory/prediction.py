@@ -9,7 +9,7 @@ for each, so its readout sees n/p = readout_samples/L.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,16 +113,12 @@ class Prediction:
         """
         if not isinstance(other_task, Task):
             raise ValueError(f"Prediction: on(other_task) must be given a Task, got {other_task!r}")
-        if not isinstance(self.classifier, Vectorized):
-            return self.classifier.law(other_task, self.query).scores(self.fit.readout)
-        if other_task.length != self.task.length:
+        if isinstance(self.classifier, Vectorized) and other_task.length != self.task.length:
             raise ValueError(
                 "Prediction: on(other_task) for Vectorized must keep the length "
                 f"{self.task.length} (one weight per position), got {other_task.length}"
             )
-        if len(self.fit.weights) == 1:  # equal weights: where the signal sits makes no difference
-            return self.classifier.law(replace(other_task, places=None)).scores(self.fit.readout)
-        return self.classifier.law_by_position(other_task).scores(self.fit.readout)
+        return self.classifier.scores(other_task, self.fit.readout, self.query)
 
 
 @dataclass(frozen=True, eq=False)

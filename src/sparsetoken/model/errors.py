@@ -1,4 +1,4 @@
-"""What the theory raises instead of returning a number it cannot vouch for."""
+"""What is raised instead of a number that cannot be vouched for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class ConvergenceError(RuntimeError):
     >>> raise ConvergenceError("solve: residual 1e-3, 1e-09 is required")
     Traceback (most recent call last):
         ...
-    sparsetoken.theory.errors.ConvergenceError: solve: residual 1e-3, 1e-09 is required
+    sparsetoken.model.errors.ConvergenceError: solve: residual 1e-3, 1e-09 is required
     """
 
 
@@ -20,6 +20,6 @@ class NoMinimiserError(ValueError):
     >>> solve(Pooled().law(Task(2, 1, 1.0)), Square(), ridge=0.0, samples_per_dim=0.5)
     Traceback (most recent call last):
         ...
-    sparsetoken.theory.errors.NoMinimiserError: solve: with ridge=0 and samples_per_dim=0.5 (at most
+    sparsetoken.model.errors.NoMinimiserError: solve: with ridge=0 and samples_per_dim=0.5 (at most
     1) infinitely many readouts interpolate the data under Square(); use a positive ridge
     """
