@@ -72,7 +72,7 @@ _HOMES = {
     "model.classifiers": ("Pooled", "Vectorized", "Attention", "Query"),
     "model.protocol": ("Protocol",),
     "theory.alignment": ("align", "alignment_rate"),
-    "theory.errors": ("ConvergenceError", "NoMinimiserError"),
+    "model.errors": ("ConvergenceError", "NoMinimiserError"),
     "theory.capacity": ("separability_threshold",),
     "theory.asymptotics": ("solve", "solve_many", "solve_square", "Fit"),
     "theory.estimate": ("Estimate",),

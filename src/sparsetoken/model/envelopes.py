@@ -64,6 +64,17 @@ class PiecewiseQuadratic(ABC):
         first = self.pieces[0]
         return first.c > 0 or first.a < 0
 
+    @property
+    def dual_box(self) -> tuple[float, float, float] | None:
+        """(c, a, top) where −ℓ′ = clip(c·gap + a, 0, top), one curved piece between two straight
+        ones (the first flat, the last perhaps missing); None for any other shape."""
+        first, curved, *last = self.pieces if len(self.pieces) in (2, 3) else (None, None)
+        if not first or not curved or first.c or first.a or not curved.c:
+            return None
+        if not last:
+            return curved.c, curved.a, np.inf
+        return None if last[0].c else (curved.c, curved.a, last[0].a)
+
     def _piece_of(self, gap: FloatArray, variance: ArrayLike) -> NDArray[np.intp]:
         """Index of the piece in which the minimiser lies, from the gap 1 − x and V."""
         variance = np.asarray(variance, dtype=float)

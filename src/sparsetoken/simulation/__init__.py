@@ -1,0 +1,1 @@
+"""The independent witness: the same protocol, run at finite size."""

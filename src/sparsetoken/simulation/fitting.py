@@ -1,0 +1,153 @@
+r"""The convex fit of stage 4 on arrays: NumPy, or torch on CPU or GPU, unchanged.
+
+Conventions. Features F (n, p), labels y = ±1, margins x = y(Fw + b); the objective is
+
+    (1/n) Σ ℓ(x_i) + (λ/2)‖w‖²,      bias not penalised.
+
+The square loss is one Cholesky factorisation of the centred Gram matrix, p×p or n×n, whichever is
+smaller. Other losses take Newton steps (`newton.py`). Every fit is certified by its gradient,
+
+    certificate = ‖∇‖ / ( (1/n)Σ|ℓ′(x_i)| · √(1 + mean‖f_i‖²) ):
+
+the share of the samples' pulls that does not cancel. It does not depend on units, and it stays
+meaningful on separable data with a tiny ridge, where all slopes vanish together.
+"""
+
+from __future__ import annotations
+
+from sparsetoken.model.arrays import Array, floats
+from sparsetoken.model.errors import ConvergenceError, NoMinimiserError
+from sparsetoken.model.losses import Loss, Square
+from sparsetoken.simulation import algebra
+from sparsetoken.simulation.interior import minimise_kinked
+from sparsetoken.simulation.newton import minimise
+from sparsetoken.simulation.objective import Fitted, Objective
+
+_MOST_SOLVES = 8  # with one Cholesky factor; one is enough unless the ridge is tiny
+
+
+def fit(
+    features: Array, labels: Array, loss: Loss, ridge: float, *, tolerance: float | None = None
+) -> Fitted:
+    """Minimise (1/n) Σ ℓ(y(⟨w, f⟩ + b)) + (ridge/2)‖w‖² over w and b.
+
+    Parameters
+    ----------
+    features : array
+        (n, p), float64 or float32; a torch tensor is fitted where it lives.
+    labels : array
+        (n,), +1 or −1, both present.
+    loss : Loss
+        Any loss of the margin.
+    ridge : float
+        λ ≥ 0. With 0 the minimiser must exist (`NoMinimiserError` otherwise).
+    tolerance : float, optional
+        Largest certificate accepted; 1e-8 for float64, 2e-5 for float32.
+
+    Examples
+    --------
+    >>> from sparsetoken import Logistic
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.sign(rng.standard_normal(500))
+    >>> features = rng.standard_normal((500, 3)) + labels[:, None]
+    >>> fitted = fit(features, labels, Logistic(), ridge=0.1)
+    >>> fitted.weights.round(2).tolist(), fitted.certificate < 1e-8
+    ([0.86, 0.79, 0.84], True)
+    """
+    objective = Objective.of(features, labels, loss, ridge, tolerance)
+    if ridge == 0 and objective.features.shape[0] <= objective.features.shape[1]:
+        n, p = objective.features.shape
+        raise NoMinimiserError(
+            f"fit: with ridge=0 and {n} samples of {p} features infinitely many readouts fit the "
+            "data equally well; use a positive ridge"
+        )
+    if isinstance(loss, Square):
+        return _fit_square(objective)
+    fitted = minimise(objective)
+    if fitted is not None:
+        return fitted
+    if objective.n >= objective.features.shape[1]:
+        return minimise_kinked(objective)
+    # conjugate gradients were too slow, and n < p: factorisations of an n×n matrix are cheaper
+    dual, reduced = fit_gram(
+        objective.features @ objective.features.T, labels, loss, ridge, tolerance=tolerance
+    )
+    weights = objective.features.T @ dual
+    fitted, accepted = objective.judge(weights, reduced.bias, reduced.steps, reduced.products)
+    if not accepted:
+        raise ConvergenceError(objective.shortfall(fitted.certificate))
+    return fitted
+
+
+def fit_gram(
+    gram: Array, labels: Array, loss: Loss, ridge: float, *, tolerance: float | None = None
+) -> tuple[Array, Fitted]:
+    """The same fit when only K = FFᵀ (n, n) is known: w = Fᵀa.
+
+    Returns a (n,) and the fit; its `weights` are w in another basis, so ‖weights‖ = ‖w‖.
+
+    >>> from sparsetoken import Logistic
+    >>> features = np.random.default_rng(1).standard_normal((6, 20))
+    >>> labels = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+    >>> dual, _ = fit_gram(features @ features.T, labels, Logistic(), ridge=0.1)
+    >>> direct = fit(features, labels, Logistic(), ridge=0.1)
+    >>> bool(np.allclose(features.T @ dual, direct.weights))
+    True
+    """
+    xp, gram = floats(gram)
+    if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
+        raise ValueError(f"fit_gram: gram must be a square matrix, got shape {tuple(gram.shape)}")
+    try:  # K = CCᵀ: the rows of C are features with this Gram matrix
+        root = algebra.cholesky(xp, gram)
+    except algebra.SingularError:  # keep the directions that count
+        values, vectors = xp.linalg.eigh(gram)
+        kept = values > float(xp.max(values)) * gram.shape[0] * float(xp.finfo(gram.dtype).eps)
+        scale = xp.sqrt(values[kept])
+        fitted = fit(vectors[:, kept] * scale, labels, loss, ridge, tolerance=tolerance)
+        return vectors[:, kept] @ (fitted.weights / scale), fitted
+    fitted = fit(root, labels, loss, ridge, tolerance=tolerance)
+    return algebra.solve_transposed_root(xp, root, fitted.weights), fitted
+
+
+def _fit_square(objective: Objective) -> Fitted:
+    """(F_cᵀF_c/n + λ) w = F_cᵀy/n with F_c centred; through n×n if there are fewer samples.
+
+    In the dual, w = F_cᵀa with (F_cF_cᵀ/n + λ) a = y_c/n. The factor also corrects its own
+    rounding: the same equation again, for what is left of the right-hand side.
+    """
+    xp, features, n = objective.xp, objective.features, objective.n
+    mean = xp.mean(features, axis=0)  # (p,)
+    wide = n < features.shape[1]
+    root = _factor(objective, mean, wide)
+    level = float(xp.mean(objective.labels))
+    unknown, residual = 0.0, objective.labels - level  # w, or a
+    for steps in range(1, _MOST_SOLVES + 1):
+        pull = residual / n if wide else features.T @ (residual / n)
+        unknown = unknown + algebra.solve_root(xp, root, pull - objective.ridge * unknown)
+        weights = features.T @ (unknown - xp.mean(unknown)) if wide else unknown
+        fitted, accepted = objective.judge(weights, level - float(mean @ weights), steps, steps)
+        if accepted:
+            return fitted
+        residual = objective.labels - fitted.scores
+    raise ConvergenceError(objective.shortfall(fitted.certificate))
+
+
+def _factor(objective: Objective, mean: Array, wide: bool) -> Array:
+    """The Cholesky factor of the centred Gram matrix over n, plus λ."""
+    xp, features, n = objective.xp, objective.features, objective.n
+    if wide:
+        gram = features @ features.T
+        across = features @ mean  # FF̄: centring both sides of the Gram matrix
+        gram -= across[:, None] + across[None, :] - float(mean @ mean)
+    else:
+        gram = algebra.outer_gram(xp, features)
+        gram -= n * mean[:, None] * mean[None, :]
+    gram /= n
+    algebra.add_to_diagonal(xp, gram, objective.ridge)
+    try:
+        return algebra.cholesky(xp, gram)
+    except algebra.SingularError as error:
+        raise NoMinimiserError(
+            f"fit: ridge={objective.ridge:g} is too small for features that are linearly "
+            f"dependent to rounding ({error})"
+        ) from None

@@ -1,0 +1,118 @@
+r"""The objective of stage 4 on arrays, and the certificate of a minimiser.
+
+(1/n) Σ ℓ(x_i) + (λ/2)‖w‖²,   x = y(Fw + b),   bias not penalised
+
+certificate = ‖∇‖ / ( (1/n)Σ|ℓ′(x_i)| · √(1 + mean‖f_i‖²) )
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sparsetoken.model.arrays import Array, floats
+from sparsetoken.model.checks import real
+from sparsetoken.model.losses import Loss
+
+_TOLERANCE = {8: 1e-8, 4: 2e-5}  # of the certificate, by bytes of a float
+
+
+class Fitted(NamedTuple):
+    """A fitted readout, with the certificate of its optimality."""
+
+    weights: Array  # (p,)
+    bias: float
+    scores: Array  # (n,), Fw + b on the training samples
+    certificate: float  # relative gradient, see the module
+    gradient_norm: float  # ‖∇‖ over (w, b)
+    steps: int  # Newton steps, or solutions with a Cholesky factor
+    products: int  # pairs of products with F and Fᵀ inside the steps
+
+
+class Gradient(NamedTuple):
+    """The gradient at a point, and what it is measured with."""
+
+    weights: Array  # (p,)
+    bias: float
+    norm: float
+    certificate: float
+    rounding: float  # of the certificate
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Features, labels, loss and ridge: what is minimised."""
+
+    xp: Any  # the namespace of the arrays
+    features: Array  # (n, p)
+    labels: Array  # (n,)
+    loss: Loss
+    ridge: float
+    tolerance: float
+    size: float  # √(1 + mean‖f‖²)
+
+    @property
+    def n(self) -> int:
+        return int(self.features.shape[0])
+
+    @classmethod
+    def of(
+        cls, features: Array, labels: Array, loss: Loss, ridge: float, tolerance: float | None
+    ) -> Objective:
+        """Checked: shapes, finite numbers, both classes."""
+        xp, features = floats(features)
+        if features.ndim != 2 or min(features.shape) < 1:
+            raise ValueError(
+                f"fit: features must be a matrix (n, p), got shape {tuple(features.shape)}"
+            )
+        n = int(features.shape[0])
+        labels = xp.asarray(labels, dtype=features.dtype, device=features.device)
+        if tuple(labels.shape) != (n,) or not bool(xp.all(xp.abs(labels) == 1)):
+            raise ValueError(
+                f"fit: labels must be {n} numbers +1 or -1 (one a row of features), "
+                f"got shape {tuple(labels.shape)}"
+            )
+        if abs(float(xp.sum(labels))) == n:
+            raise ValueError(f"fit: labels must hold both +1 and -1, got only {int(labels[0]):+d}")
+        ridge = real("fit", "ridge", ridge, least=0)
+        width = float(features.dtype.itemsize)
+        tolerance = real("fit", "tolerance", tolerance or _TOLERANCE[int(width)], above=0, below=1)
+        size = math.sqrt(1 + float(xp.linalg.vector_norm(features)) ** 2 / n)
+        if not math.isfinite(size):
+            raise ValueError("fit: features must be finite numbers, got nan or inf among them")
+        return cls(xp, features, labels, loss, ridge, tolerance, size)
+
+    def gradient(self, weights: Array, scores: Array) -> Gradient:
+        """∇ at w and the scores u = Fw + b."""
+        xp, n = self.xp, self.n
+        slope = self.loss.slope(self.labels * scores)
+        pull = self.labels * slope / n
+        along = self.features.T @ pull + self.ridge * weights
+        bias = float(xp.sum(pull))
+        norm = math.hypot(float(xp.linalg.vector_norm(along)), bias)
+        pulls = float(xp.sum(xp.abs(slope))) / n
+        if not pulls > 0:
+            return Gradient(along, bias, norm, math.inf, 0.0)
+        # scores, hence slopes, are known to about ε‖w‖‖f‖ (all losses have ℓ″ ≤ 1)
+        epsilon = float(xp.finfo(self.features.dtype).eps)
+        rounding = 2 * epsilon * (1 + self.size * float(xp.linalg.vector_norm(weights))) / pulls
+        return Gradient(along, bias, norm, norm / (pulls * self.size), rounding)
+
+    def judge(self, weights: Array, bias: float, steps: int, products: int) -> tuple[Fitted, bool]:
+        """(w, b) with its scores and its certificate from scratch; whether it is accepted.
+
+        It is when the certificate meets the tolerance, or its own rounding where that is larger.
+        """
+        scores = self.features @ weights + bias
+        gradient = self.gradient(weights, scores)
+        fitted = Fitted(weights, bias, scores, gradient.certificate, gradient.norm, steps, products)
+        return fitted, gradient.certificate <= max(self.tolerance, gradient.rounding)
+
+    def shortfall(self, certificate: float) -> str:
+        """Why no fit is returned."""
+        n, p = self.features.shape
+        return (
+            f"fit: relative gradient {certificate:.1e}, {self.tolerance:.1e} is required "
+            f"({n} samples, {p} features, {self.loss!r}, ridge={self.ridge:g})"
+        )
