@@ -12,6 +12,7 @@ one is pure noise. The story in the order of the public names:
    `learning_curve` do so for a task, a classifier and a protocol.
 5. `capacity` says where data stop being separable; `oracle_error`, `bayes_error` and
    `signal_threshold` what is possible at all.
+6. `simulate` runs the same protocol at finite size, exact in law: the independent witness.
 
 >>> import sparsetoken as st
 >>> task = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from sparsetoken.model.scores import Scores as Scores
     from sparsetoken.model.task import Sample as Sample
     from sparsetoken.model.task import Task as Task
+    from sparsetoken.simulation.experiment import Simulation as Simulation
+    from sparsetoken.simulation.experiment import simulate as simulate
     from sparsetoken.theory.alignment import align as align
     from sparsetoken.theory.alignment import alignment_rate as alignment_rate
     from sparsetoken.theory.asymptotics import Fit as Fit
@@ -78,6 +81,7 @@ _HOMES = {
     "theory.estimate": ("Estimate",),
     "theory.oracle": ("oracle_error", "bayes_error", "signal_threshold"),
     "theory.prediction": ("predict", "learning_curve", "capacity", "Prediction", "LearningCurve"),
+    "simulation.experiment": ("simulate", "Simulation"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

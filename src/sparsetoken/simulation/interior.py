@@ -6,9 +6,9 @@ samples, with multipliers u (at 0) and v (at A):
     λw = (1/n) Σ y_i a_i f_i,   Σ y_i a_i = 0,   gap_i + a₀/c = a_i/c − u_i + v_i,
     u_i a_i = μ,   v_i (A − a_i) = μ,   μ → 0.
 
-A Newton step on it is one system FᵀDF/n + λ with 1/D = 1/c + u/a + v/(A − a), factored once and used
-twice (Mehrotra's predictor and corrector). It takes 10 to 25 steps, whatever the ridge: where data
-are separable and the ridge is tiny, plain Newton steps would run into kinks for ever.
+A Newton step on it is one system FᵀDF/n + λ with 1/D = 1/c + u/a + v/(A − a), factored once and
+used twice (Mehrotra's predictor and corrector). It takes 10 to 25 steps, whatever the ridge: where
+data are separable and the ridge is tiny, plain Newton steps would run into kinks for ever.
 """
 
 from __future__ import annotations

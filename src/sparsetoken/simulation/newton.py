@@ -7,9 +7,9 @@ A step solves (FᵀDF + λ) δ = −∇, D the curvatures over n, with the bias 
 - in float64, once float32 steps stop paying;
 - by Cholesky, where it is cheaper than that many products.
 
-The step length is found on the slope along the step, whose evaluations cost O(n). Where samples have
-lost their curvature (hinge losses) a full step would run far: short steps raise a floor under D,
-full steps lower it again.
+The step length is found on the slope along the step, whose evaluations cost O(n). Where samples
+have lost their curvature (hinge losses) a full step would run far: short steps raise a floor under
+D, full steps lower it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_STEPS = 200
 _MOST_KINKED = 25  # with a loss that has kinks; then the interior-point method is cheaper
 _LOOSEST = 0.1  # relative residual of the first conjugate-gradient solutions
 # A matrix product does this many times the operations of products with a vector in the same time
-# (measured: 2 to 6 on CPUs, about 28 on a GPU). It decides between Cholesky and conjugate gradients.
+# (measured: 2 to 6 on CPUs, about 28 on a GPU): Cholesky or conjugate gradients?
 _GAIN_CPU, _GAIN_OTHER = 2, 28
 _ROWS_FOR_SCALES = 1024  # rows that estimate the scales of the columns, for the preconditioner
 _LEAST_CURVATURE = 1e-12  # keeps the bias solvable when no sample has curvature
@@ -143,7 +143,9 @@ class _Steps:
         small = accuracy * float(xp.linalg.vector_norm(residual))
         preconditioned = inverse * residual
         toward, energy = preconditioned, float(residual @ preconditioned)
-        for products in range(1, 2 * self.budget + 1):
+        products = 0
+        while products < 2 * self.budget:
+            products += 1
             image = matrix @ toward - float(lift @ toward) / total
             pushed = matrix.T @ (weight * image) + ridge * toward
             length = energy / float(toward @ pushed)
@@ -195,7 +197,7 @@ def _step_length(
 
     φ is convex, so φ′ rises; the root is bracketed, then approached by the Illinois method.
     """
-    xp, n = objective.xp, objective.n
+    n = objective.n
     margin, change = objective.labels * scores, objective.labels * along
     inner = objective.ridge * float(weights @ step)
     square = objective.ridge * float(step @ step)

@@ -1,0 +1,47 @@
+"""What one run of the protocol at finite size leaves behind."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsetoken.model.classifiers import Query
+from sparsetoken.model.law import Readout
+from sparsetoken.model.losses import Loss
+from sparsetoken.model.task import FloatArray
+from sparsetoken.simulation.devices import to_numpy
+from sparsetoken.simulation.objective import Fitted
+
+_NAN = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One repeat. A repeat without a fit has a `status` that says why, and no numbers."""
+
+    query: Query | None = None
+    readout: Readout | None = None
+    readout_norm: float = _NAN  # ‖w‖
+    train_error: float = _NAN
+    train_loss: float = _NAN
+    test_error: float = _NAN
+    certificate: float = _NAN
+    status: str = "ok"
+    seconds: float = _NAN
+
+
+def one_class(labels: FloatArray) -> str | None:
+    """Why no readout can be fitted to these labels; None if it can."""
+    if abs(labels.sum()) < len(labels):
+        return None
+    sign = "positive" if labels[0] > 0 else "negative"
+    return f"one class only: all {len(labels)} readout samples are {sign}"
+
+
+def training_numbers(fitted: Fitted, labels: FloatArray, loss: Loss) -> tuple[float, float]:
+    """Training error (a tie counts half) and mean training loss, without the ridge term."""
+    margin = labels * to_numpy(fitted.scores)
+    error = np.mean(margin < 0) + 0.5 * np.mean(margin == 0)
+    return float(error), float(np.mean(loss.value(margin)))

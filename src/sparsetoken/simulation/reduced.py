@@ -1,0 +1,161 @@
+r"""Exact-in-law simulation without tokens (section 9 of docs/theory.md).
+
+The same random variables as the token-level experiment, drawn from their joint law; nothing is
+approximated.
+
+**Stages 1–3.** P = I − 11ᵀ/L makes P X_i independent of the mean token. The query lies in the span
+of ξ, the noise in Σ c_i x̄_i, and fresh noise; all it needs of a sample is
+
+    its logit,   ⟨v, t⟩,   ⟨ζ, t⟩,   ‖t‖²      for t = P(a v + s ζ),  a = θ⟨ξ, w¹⟩1₊,  s = ‖w¹‖:
+
+with ϱ = ‖Pv‖² = R(1 − R/L), g ~ N(0,1) and h ~ χ²(L−2) they are aϱ + s√ϱ g, g(a√ϱ + sg) + sh and
+(a√ϱ + sg)² + s²h. So the query costs O(n₀) random numbers, whatever L and d are.
+
+**Stage 4.** Coordinates (y, m, σ) from the classifier, then Gaussian columns. With fewer
+samples than columns only their Gram matrix matters: Z Zᵀ is Wishart with p − K degrees of freedom
+and has the Cholesky factor of Bartlett (normals below, √χ²_{p−K−i} on the diagonal), n²/2 numbers
+whatever p is. Its rows are as good as the features.
+
+**No test set.** Given the readout the test error is the law's own formula.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sparsetoken.model.arrays import Array, floats
+from sparsetoken.model.classifiers import Classifier, Query
+from sparsetoken.model.law import Coordinates, Readout
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import Task
+from sparsetoken.simulation.devices import Device, Source, to_numpy
+from sparsetoken.simulation.fitting import fit
+from sparsetoken.simulation.objective import Fitted
+from sparsetoken.simulation.outcome import Outcome, one_class, training_numbers
+
+_ROWS = 256  # of a Bartlett factor drawn at once
+
+
+def run(
+    task: Task,
+    classifier: Classifier,
+    protocol: Protocol,
+    dim: int,
+    sizes: tuple[int, int],
+    seed: np.random.SeedSequence,
+    device: Device,
+) -> Outcome:
+    """One run of the protocol with n₀, n₁ = sizes."""
+    for_query, for_readout = seed.spawn(2)
+    query = None
+    if classifier.learns_query:
+        query = learn_query(task, protocol, dim, sizes[0], np.random.default_rng(for_query))
+    source = device.source(for_readout)
+    labels = task.sample_labels(sizes[1], source.rng)
+    problem = one_class(labels)
+    if problem:
+        return Outcome(query=query, status=problem)
+    coordinates = classifier.draw(task, labels, source.rng, query)
+    features = draw_features(coordinates, dim, source)
+    fitted = fit(features, labels, protocol.loss, protocol.ridge)
+    readout, norm = readout_of(fitted, coordinates)
+    train_error, train_loss = training_numbers(fitted, labels, protocol.loss)
+    return Outcome(
+        query=query,
+        readout=readout,
+        readout_norm=norm,
+        train_error=train_error,
+        train_loss=train_loss,
+        test_error=classifier.scores(task, readout, query).test_error,
+        certificate=fitted.certificate,
+    )
+
+
+def learn_query(
+    task: Task, protocol: Protocol, dim: int, n: int, rng: np.random.Generator
+) -> Query:
+    """Stages 1–3 with n samples in dimension d: the query's overlap and norm, exact in law."""
+    length, theta, loss = task.length, task.strength, protocol.loss
+    share = task.sparsity / length
+    labels = task.sample_labels(n, rng)
+    positive = labels > 0
+    c = labels * float(loss.slope(0.0))
+    # Σ c_i Z̄_i = ‖c‖ g₀/√L: its component along ξ, and the length of the rest
+    size = float(np.linalg.norm(c)) / math.sqrt(length)
+    along, across = rng.standard_normal(), math.sqrt(rng.chisquare(dim - 1))
+    step = -protocol.readout_step / n
+    on_signal = step * (theta * share * c[positive].sum() + size * along)  # ⟨w¹, ξ⟩
+    off_signal = step * size * across
+    norm = math.hypot(on_signal, off_signal)  # ‖w¹‖
+    bias = -protocol.bias_step * c.mean()
+    # logits: the sample's own contribution to w¹, and noise orthogonal to c
+    own = c / np.linalg.norm(c)
+    noise = rng.standard_normal(n)
+    noise = (noise - own * (own @ noise)) * norm + own * (along * on_signal + across * off_signal)
+    logits = bias + theta * share * on_signal * positive + noise / math.sqrt(length)
+    h = labels * loss.slope(labels * logits)
+    if length == 1 or norm == 0:  # one token is its own mean: the query has no gradient
+        return Query(0.0, 0.0, 0.0)
+    spread = math.sqrt(task.sparsity * (1 - share))  # ‖Pv‖
+    tilt = theta * on_signal * spread * positive  # a‖Pv‖
+    g = rng.standard_normal(n)
+    rest = rng.chisquare(length - 2, n) if length > 2 else np.zeros(n)
+    moved = tilt + norm * g
+    on_signal_pull = theta * spread * float((h * positive) @ moved)  # Σ h θ⟨v, t⟩
+    on_readout_pull = float(h @ (g * moved + norm * rest))  # Σ h ⟨ζ, t⟩
+    free = math.sqrt(float((h * h) @ (moved * moved + norm * norm * rest)))
+    cosine = on_signal / norm
+    sine = abs(off_signal) / norm
+    parallel = on_signal_pull * cosine + on_readout_pull  # along w¹
+    sideways = on_signal_pull * sine + free * rng.standard_normal()  # in the plane of w¹ and ξ
+    elsewhere = free * math.sqrt(rng.chisquare(dim - 2)) if dim > 2 else 0.0
+    scale = -protocol.query_step * protocol.inverse_temperature / (n * length)
+    overlap = scale * (parallel * cosine + sideways * sine)
+    total = abs(scale) * math.sqrt(parallel**2 + sideways**2 + elsewhere**2)
+    return Query(overlap, total, protocol.inverse_temperature * total)
+
+
+def draw_features(coordinates: Coordinates, dim: int, source: Source) -> Array:
+    """Features (n, K + min(n, p − K)) with the Gram matrix, in law, of the p features.
+
+    The first K columns are the coordinates along the explicit directions.
+    """
+    count = len(coordinates.labels)
+    explicit = len(coordinates.noisy)
+    rest = coordinates.features_per_dim * dim - explicit
+    features = (
+        _bartlett(count, explicit, rest, source)
+        if count <= rest
+        else source.normal((count, explicit + rest))
+    )
+    features *= source.device.array(coordinates.scales)[:, None]
+    noisy = source.device.array(coordinates.noisy)
+    features[:, :explicit] *= noisy
+    features[:, :explicit] += source.device.array(coordinates.means)
+    return features
+
+
+def _bartlett(count: int, explicit: int, freedoms: int, source: Source) -> Array:
+    """K columns of normals, then the lower factor of a Wishart matrix (count × count)."""
+    factor = source.device.empty((count, explicit + count))
+    for start in range(0, count, _ROWS):
+        stop = min(start + _ROWS, count)
+        xp, block = floats(source.normal((stop - start, explicit + stop)))
+        block[:, explicit + start :] = xp.tril(block[:, explicit + start :])
+        factor[start:stop, : explicit + stop] = block
+        factor[start:stop, explicit + stop :] = 0.0
+    index = np.arange(count)
+    factor[index, explicit + index] = source.chi(freedoms - index.astype(float))
+    return factor
+
+
+def readout_of(fitted: Fitted, coordinates: Coordinates) -> tuple[Readout, float]:
+    """The readout in the law's coordinates, and ‖w‖."""
+    explicit = len(coordinates.noisy)
+    weights = to_numpy(fitted.weights[:explicit])
+    norm = float(np.linalg.norm(to_numpy(fitted.weights)))
+    silent = weights[~coordinates.noisy]  # on directions that z does not reach
+    noise = math.sqrt(max(0.0, norm**2 - float(silent @ silent)))
+    return Readout(weights, fitted.bias, noise), norm

@@ -1,0 +1,223 @@
+r"""Token-level simulation: the plain experiment, streamed. The witness of `reduced.py`.
+
+Tokens are drawn in blocks from a stream that can be started again, so no more than a block of them
+exists at a time; each stage is one pass. A block holds all coordinates of some samples. For
+`Vectorized`, whose features are the tokens themselves, it holds some coordinates of all samples,
+and with fewer samples than features only the Gram matrix is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsetoken.model.arrays import Array, floats
+from sparsetoken.model.classifiers import Attention, Classifier, Query, Vectorized
+from sparsetoken.model.law import Readout
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.simulation.devices import Device, to_numpy
+from sparsetoken.simulation.fitting import fit, fit_gram
+from sparsetoken.simulation.outcome import Outcome, one_class, training_numbers
+
+_BLOCK = 1 << 22  # numbers in a block of tokens: 32 MiB in float64
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStream:
+    """n samples of a task in dimension d, drawn again in each pass."""
+
+    task: Task
+    labels: FloatArray  # (n,)
+    signal: FloatArray  # (d,)
+    seed: np.random.SeedSequence
+    device: Device
+
+    def samples(self, count: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Tokens (rows, L, d) of the first `count` samples, a block of samples at a time."""
+        source = self.device.source(self.seed)
+        dim, n = len(self.signal), len(self.labels)
+        shift = self.device.array(self.task.strength * self.signal)
+        rows = max(1, _BLOCK // (self.task.length * dim))
+        for start in range(0, n if count is None else count, rows):
+            part = slice(start, min(start + rows, n))
+            places = self._places(part, source.rng)
+            tokens = source.normal((len(places), self.task.length, dim))
+            which, where = np.nonzero(places)
+            tokens[which, where, :] += shift
+            if count is not None and part.stop > count:
+                part = slice(start, count)
+                tokens = tokens[: count - start]
+            yield part, tokens
+
+    def coordinates(self, columns: int) -> Iterator[tuple[slice, Array]]:
+        """Tokens (n, L, columns) of all samples, some coordinates at a time."""
+        source = self.device.source(self.seed)
+        dim, n = len(self.signal), len(self.labels)
+        which, where = np.nonzero(self._places(slice(0, n), source.rng))
+        for start in range(0, dim, columns):
+            part = slice(start, min(start + columns, dim))
+            tokens = source.normal((n, self.task.length, part.stop - start))
+            tokens[which, where, :] += self.device.array(self.task.strength * self.signal[part])
+            yield part, tokens
+
+    def _places(self, part: slice, rng: np.random.Generator) -> np.ndarray:
+        positive = self.labels[part] > 0
+        return self.task.sample_places(len(positive), rng) & positive[:, None]
+
+
+def run(
+    task: Task,
+    classifier: Classifier,
+    protocol: Protocol,
+    dim: int,
+    sizes: tuple[int, int],
+    seed: np.random.SeedSequence,
+    device: Device,
+    test_samples: int,
+    reuse_data: bool,
+) -> Outcome:
+    """One run of the protocol with n₀, n₁ = sizes, tested on fresh tokens."""
+    seeds = seed.spawn(4)
+    rng = np.random.default_rng(seeds[0])
+    signal = rng.standard_normal(dim)
+    signal /= np.linalg.norm(signal)
+
+    def stream(n: int, tokens: np.random.SeedSequence) -> TokenStream:
+        return TokenStream(task, task.sample_labels(n, rng), signal, tokens, device)
+
+    readout_count = max(sizes) if reuse_data else sizes[1]
+    for_readout, for_test = stream(readout_count, seeds[1]), stream(test_samples, seeds[2])
+    direction = None  # βq
+    query = None
+    if classifier.learns_query:
+        for_query = for_readout if reuse_data else stream(sizes[0], seeds[3])
+        gradient = learn_query(for_query, sizes[0], protocol)
+        norm = float(np.linalg.norm(gradient))
+        query = Query(float(gradient @ signal), norm, protocol.inverse_temperature * norm)
+        direction = protocol.inverse_temperature * gradient
+    elif isinstance(classifier, Attention):
+        direction = frozen_query(classifier, signal, rng)
+    labels = for_readout.labels[: sizes[1]]
+    problem = one_class(labels)
+    if problem:
+        return Outcome(query=query, status=problem)
+    if isinstance(classifier, Vectorized) and sizes[1] < task.length * dim:
+        return _by_coordinates(for_readout, for_test, protocol)
+    given = None if direction is None else device.array(direction)
+    width = task.length * dim if isinstance(classifier, Vectorized) else dim
+    features = device.empty((sizes[1], width))
+    for part, tokens in for_readout.samples(sizes[1]):
+        features[part] = classifier.features(tokens, given)
+    fitted = fit(features, labels, protocol.loss, protocol.ridge)
+    del features
+    wrong = 0.0
+    for part, tokens in for_test.samples():
+        scores = classifier.features(tokens, given) @ fitted.weights + fitted.bias
+        wrong += _wrong(for_test.labels[part], to_numpy(scores))
+    weights = to_numpy(fitted.weights)
+    train_error, train_loss = training_numbers(fitted, labels, protocol.loss)
+    return Outcome(
+        query=query,
+        readout=_readout(weights, fitted.bias, signal, direction, task.length),
+        readout_norm=float(np.linalg.norm(weights)),
+        train_error=train_error,
+        train_loss=train_loss,
+        test_error=wrong / test_samples,
+        certificate=fitted.certificate,
+    )
+
+
+def learn_query(stream: TokenStream, n: int, protocol: Protocol) -> FloatArray:
+    """Stages 1–3 on the first n samples: the query (d,), by two passes over the tokens."""
+    device, loss, length = stream.device, protocol.loss, stream.task.length
+    labels = device.array(stream.labels[:n])
+    c = labels * float(loss.slope(0.0))
+    total = device.array(np.zeros(len(stream.signal)))
+    for part, tokens in stream.samples(n):
+        xp, tokens = floats(tokens)
+        total = total + c[part] @ xp.mean(tokens, axis=1)
+    readout = -protocol.readout_step / n * total  # w¹
+    bias = -protocol.bias_step / n * float(xp.sum(c))
+    pull = device.array(np.zeros(len(stream.signal)))
+    for part, tokens in stream.samples(n):
+        projected = tokens @ readout  # (rows, L)
+        level = xp.mean(projected, axis=1)  # ⟨w¹, x̄⟩
+        h = labels[part] * loss.slope(labels[part] * (level + bias))
+        centred = h[:, None] * (projected - level[:, None])  # h_i P X_i w¹
+        pull = pull + xp.reshape(centred, (-1,)) @ xp.reshape(tokens, (-1, tokens.shape[2]))
+    scale = -protocol.query_step * protocol.inverse_temperature / (n * length)
+    return scale * to_numpy(pull)
+
+
+def frozen_query(classifier: Attention, signal: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """βq with the given cosine to the signal and sharpness, its other direction random."""
+    assert classifier.cosine is not None and classifier.sharpness is not None
+    other = rng.standard_normal(len(signal))
+    other -= (other @ signal) * signal
+    other *= math.sqrt(1 - classifier.cosine**2) / np.linalg.norm(other)
+    return classifier.sharpness * (classifier.cosine * signal + other)
+
+
+def _by_coordinates(train: TokenStream, test: TokenStream, protocol: Protocol) -> Outcome:
+    """`Vectorized` with fewer samples than features: through the Gram matrix."""
+    device, length = train.device, train.task.length
+    columns = max(1, _BLOCK // (length * max(len(train.labels), len(test.labels))))
+    gram = device.array(np.zeros((len(train.labels),) * 2))
+    for _, tokens in train.coordinates(columns):
+        xp, tokens = floats(tokens)
+        flat = xp.reshape(tokens, (len(train.labels), -1))
+        gram += flat @ flat.T
+    dual, fitted = fit_gram(gram, train.labels, protocol.loss, protocol.ridge)
+    scores = device.array(np.zeros(len(test.labels))) + fitted.bias
+    by_position = np.zeros(length)  # readout along e_l⊗ξ
+    passes = zip(train.coordinates(columns), test.coordinates(columns), strict=True)
+    for (part, tokens), (_, fresh) in passes:
+        weights = xp.tensordot(dual, tokens, axes=([0], [0]))  # (L, columns)
+        scores = scores + xp.tensordot(fresh, weights, axes=([1, 2], [0, 1]))
+        by_position += to_numpy(weights) @ train.signal[part]
+    norm = float(np.linalg.norm(to_numpy(fitted.weights)))
+    train_error, train_loss = training_numbers(fitted, train.labels, protocol.loss)
+    return Outcome(
+        readout=Readout(by_position, fitted.bias, norm),
+        readout_norm=norm,
+        train_error=train_error,
+        train_loss=train_loss,
+        test_error=_wrong(test.labels, to_numpy(scores)) / len(test.labels),
+        certificate=fitted.certificate,
+    )
+
+
+def _wrong(labels: FloatArray, scores: FloatArray) -> float:
+    """Number of misclassified samples, a tie counting half."""
+    return float(np.sum(labels * scores < 0) + 0.5 * np.sum(scores == 0))
+
+
+def _readout(
+    weights: FloatArray, bias: float, signal: FloatArray, direction: FloatArray | None, length: int
+) -> Readout:
+    """The readout in the coordinates of the classifier's law."""
+    norm = float(np.linalg.norm(weights))
+    if len(weights) != len(signal):  # Vectorized: one direction e_l⊗ξ per position
+        return Readout(weights.reshape(length, -1) @ signal, bias, norm)
+    if direction is None:  # Pooled: ξ
+        return Readout(np.array([weights @ signal]), bias, norm)
+    size = float(np.linalg.norm(direction))
+    along = direction / size if size > 0 else _orthogonal(signal)  # q̂; any for a query of zero
+    across = signal - (along @ signal) * along
+    length_across = float(np.linalg.norm(across))
+    across = across / length_across if length_across > 1e-12 else np.zeros(len(signal))  # ξ⊥
+    on_query = float(weights @ along)
+    noise = math.sqrt(max(0.0, norm**2 - on_query**2))
+    return Readout(np.array([on_query, weights @ across]), bias, noise)
+
+
+def _orthogonal(signal: FloatArray) -> FloatArray:
+    """A unit vector orthogonal to the signal."""
+    other = np.zeros(len(signal))
+    other[np.argmin(np.abs(signal))] = 1.0
+    other -= (other @ signal) * signal
+    return other / np.linalg.norm(other)
