@@ -25,7 +25,8 @@ ROOMS = {
         "symmetric attention_oracle bayes_oracle oracle prediction"
     ).split(),
     "simulation": (
-        "devices algebra objective newton interior fitting outcome reduced tokens experiment"
+        "devices algebra objective newton interior fitting outcome reduced tokens settings results "
+        "experiment"
     ).split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from sparsetoken.model.scores import Scores as Scores
     from sparsetoken.model.task import Sample as Sample
     from sparsetoken.model.task import Task as Task
-    from sparsetoken.simulation.experiment import Simulation as Simulation
     from sparsetoken.simulation.experiment import simulate as simulate
+    from sparsetoken.simulation.results import Simulation as Simulation
     from sparsetoken.theory.alignment import align as align
     from sparsetoken.theory.alignment import alignment_rate as alignment_rate
     from sparsetoken.theory.asymptotics import Fit as Fit
@@ -81,7 +81,8 @@ _HOMES = {
     "theory.estimate": ("Estimate",),
     "theory.oracle": ("oracle_error", "bayes_error", "signal_threshold"),
     "theory.prediction": ("predict", "learning_curve", "capacity", "Prediction", "LearningCurve"),
-    "simulation.experiment": ("simulate", "Simulation"),
+    "simulation.results": ("Simulation",),
+    "simulation.experiment": ("simulate",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -68,7 +68,9 @@ class _Command(ABC):
         """What the table shows, one dict a row."""
 
     def run(self) -> None:
-        rows = self.rows()
+        self.show(self.rows())
+
+    def show(self, rows: list[dict[str, Any]]) -> None:
         if self.json:
             print(json.dumps([{k: _plain(v) for k, v in row.items()} for row in rows], indent=1))
         else:
@@ -107,6 +109,85 @@ class Predict(_Command):
 
     def _frozen(self, name: str, which: str) -> float | None:
         return getattr(self.query, which) if name == "attention" else None
+
+
+@dataclass(frozen=True)
+class Simulate(_Command):
+    """Does a finite experiment agree with the theory? Both, with the difference in standard errors.
+
+    Theory is the limit of many dimensions: expect differences of order 1/dim beyond the noise.
+    """
+
+    dim: int = 1000
+    """Embedding dimension; the sample numbers per dimension are multiplied by it."""
+    repeats: int = 8
+    """Independent runs."""
+    seed: int = 0
+    """Of all random numbers."""
+    sampler: Literal["reduced", "tokens"] = "reduced"
+    """Exact in law without tokens, or the plain experiment on tokens (its witness, far slower)."""
+    device: str | None = None
+    """A torch device such as cuda; NumPy if not given."""
+    dtype: Literal["float64", "float32"] = "float64"
+    """Floating type of the fit."""
+    test_samples: int = 10_000
+    """Fresh samples for the test error at token level."""
+    reuse_data: bool = False
+    """Query and readout learn from the same samples (token level; theory assumes they do not)."""
+    workers: int = 1
+    """Processes; the numbers do not depend on it."""
+    threads: int = 1
+    """BLAS threads of each repeat."""
+    no_progress: bool = False
+    """No progress bar on standard error."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for name, classifier in self.chosen().items():
+            run = st.simulate(
+                self.task, classifier, self.protocol, self.dim, self.repeats, self.seed,
+                self.sampler, self.device, dtype=self.dtype, test_samples=self.test_samples,
+                reuse_data=self.reuse_data and classifier.learns_query, workers=self.workers,
+                threads=self.threads, progress=not self.no_progress and sys.stderr.isatty(),
+            )  # fmt: skip
+            for status in sorted(set(run.status) - {"ok"}):
+                _note(f"{name}: {run.status.count(status)} of {len(run)} repeats: {status}")
+            rows += _beside_theory(name, st.predict(self.task, classifier, self.protocol), run)
+            if run.interrupted:
+                self.show(rows)
+                raise KeyboardInterrupt(f"{len(run)} of {self.repeats} repeats of {name} finished")
+        return rows
+
+
+def _beside_theory(
+    name: str, prediction: st.Prediction, run: st.Simulation
+) -> list[dict[str, Any]]:
+    """One row per quantity that both have."""
+    theory: dict[str, float] = {
+        "test_error": prediction.test_error,
+        "train_error": prediction.train_error,
+        "train_loss": prediction.train_loss,
+        "bias": prediction.bias,
+        "readout_norm": prediction.fit.norm,
+    }
+    if prediction.query is not None:
+        theory |= {"cosine": prediction.query.cosine, "norm": prediction.query.norm}
+    rows = []
+    for quantity, expected in theory.items():
+        mean, error = run.mean(quantity), run.sem(quantity)
+        gap = (mean - expected) / error if error > 0 else None
+        rows.append(
+            {
+                "classifier": name,
+                "quantity": quantity,
+                "theory": expected,
+                "simulation": mean,
+                "standard_error": error,
+                "difference_in_standard_errors": gap,
+                "repeats": len(run) - run.failed,
+            }
+        )
+    return rows
 
 
 @dataclass(frozen=True)
@@ -157,11 +238,12 @@ class Oracle:
             rows.append(row)
         return rows
 
-    run = _Command.run
+    run, show = _Command.run, _Command.show
 
 
 Command = (
     Annotated[Predict, tyro.conf.subcommand("predict")]
+    | Annotated[Simulate, tyro.conf.subcommand("simulate")]
     | Annotated[Capacity, tyro.conf.subcommand("capacity")]
     | Annotated[Oracle, tyro.conf.subcommand("oracle")]
 )
@@ -191,8 +273,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, 2)
     except st.ConvergenceError as error:
         return _complain(error, 1)
-    except KeyboardInterrupt:
-        return _complain("interrupted", 130)
+    except KeyboardInterrupt as stop_:
+        return _complain(": ".join(["interrupted", *map(str, stop_.args)]), 130)
     except BrokenPipeError:
         _silence()  # the reader has seen enough (| head)
     except OSError as error:
@@ -202,8 +284,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: object, code: int) -> int:
-    print(f"sparsetoken: {message}", file=sys.stderr)
+    _note(message)
     return code
+
+
+def _note(message: object) -> None:
+    print(f"sparsetoken: {message}", file=sys.stderr)
 
 
 def _silence() -> None:
@@ -267,7 +353,8 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     table = Table()
     for name in rows[0] if rows else []:
         table.add_column(
-            name.replace("_", " "), justify="left" if name == "classifier" else "right"
+            name.replace("_", " "),
+            justify="left" if name in ("classifier", "quantity") else "right",
         )
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))

@@ -46,13 +46,14 @@ def fit(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sparsetoken import Logistic
     >>> rng = np.random.default_rng(0)
     >>> labels = np.sign(rng.standard_normal(500))
     >>> features = rng.standard_normal((500, 3)) + labels[:, None]
     >>> fitted = fit(features, labels, Logistic(), ridge=0.1)
     >>> fitted.weights.round(2).tolist(), fitted.certificate < 1e-8
-    ([0.86, 0.79, 0.84], True)
+    ([0.68, 0.74, 0.8], True)
     """
     objective = Objective.of(features, labels, loss, ridge, tolerance)
     if ridge == 0 and objective.features.shape[0] <= objective.features.shape[1]:
@@ -86,6 +87,7 @@ def fit_gram(
 
     Returns a (n,) and the fit; its `weights` are w in another basis, so ‖weights‖ = ‖w‖.
 
+    >>> import numpy as np
     >>> from sparsetoken import Logistic
     >>> features = np.random.default_rng(1).standard_normal((6, 20))
     >>> labels = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])

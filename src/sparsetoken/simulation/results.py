@@ -1,0 +1,173 @@
+"""`Simulation`: what repeated runs of the protocol did."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparsetoken.model.scores import Scores
+from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.simulation.outcome import Outcome
+from sparsetoken.simulation.settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUANTITIES = (
+    "test_error",
+    "train_error",
+    "train_loss",
+    "cosine",
+    "norm",
+    "bias",
+    "readout_norm",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What repeated runs of the protocol did: an array for each quantity, one entry a repeat.
+
+    A repeat without a fit (`status` says why) has NaN; `mean` and `sem` leave it out.
+
+    >>> from sparsetoken import Pooled, Protocol, simulate
+    >>> run = simulate(Task(5, 1, 4.0), Pooled(), Protocol(), dim=100, repeats=4, seed=0)
+    >>> run.test_error.shape, round(run.mean("test_error"), 2), run.failed
+    ((4,), 0.28, 0)
+    """
+
+    settings: Settings
+    outcomes: tuple[Outcome, ...]
+    interrupted: bool = False
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def _column(self, name: str) -> FloatArray:
+        return np.array([getattr(outcome, name) for outcome in self.outcomes], dtype=float)
+
+    def _query_column(self, name: str) -> FloatArray:
+        frozen = getattr(self.settings.classifier, name, None)
+        missing = math.nan if frozen is None else frozen
+        queries = (outcome.query for outcome in self.outcomes)
+        return np.array([getattr(query, name) if query else missing for query in queries])
+
+    @property
+    def test_error(self) -> FloatArray:
+        """Probability that a fresh sample is misclassified: exact given the fitted readout with
+        the reduced sampler, measured on `test_samples` fresh samples at token level."""
+        return self._column("test_error")
+
+    @property
+    def train_error(self) -> FloatArray:
+        """Fraction of the readout's training samples that are misclassified."""
+        return self._column("train_error")
+
+    @property
+    def train_loss(self) -> FloatArray:
+        """Mean loss on the readout's training samples, without the ridge term."""
+        return self._column("train_loss")
+
+    @property
+    def cosine(self) -> FloatArray:
+        """Cosine of query and signal; NaN for a classifier without a query."""
+        return self._query_column("cosine")
+
+    @property
+    def norm(self) -> FloatArray:
+        """‖q‖ of a learned query, NaN without one."""
+        return self._query_column("norm")
+
+    @property
+    def sharpness(self) -> FloatArray:
+        """β‖q‖; NaN for a classifier without a query."""
+        return self._query_column("sharpness")
+
+    @property
+    def bias(self) -> FloatArray:
+        """b of the fitted readout."""
+        readouts = (outcome.readout for outcome in self.outcomes)
+        return np.array([readout.bias if readout else math.nan for readout in readouts])
+
+    @property
+    def readout_norm(self) -> FloatArray:
+        """‖w‖ of the fitted readout."""
+        return self._column("readout_norm")
+
+    @property
+    def certificate(self) -> FloatArray:
+        """Relative gradient at the fitted readout (see `simulation/fitting.py`)."""
+        return self._column("certificate")
+
+    @property
+    def seconds(self) -> FloatArray:
+        """Wall time of each repeat."""
+        return self._column("seconds")
+
+    @property
+    def auc(self) -> FloatArray:
+        """Area under the ROC curve of each fitted readout, exact given the readout."""
+        return np.array(
+            [self.scores(index).auc if ok else math.nan for index, ok in enumerate(self._fitted)]
+        )
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        """ "ok", or why a repeat has no fit."""
+        return tuple(outcome.status for outcome in self.outcomes)
+
+    @property
+    def _fitted(self) -> list[bool]:
+        return [outcome.readout is not None for outcome in self.outcomes]
+
+    @property
+    def failed(self) -> int:
+        """Repeats without a fit."""
+        return len(self.outcomes) - sum(self._fitted)
+
+    def scores(self, repeat: int, other_task: Task | None = None) -> Scores:
+        """Test scores of one repeat's readout: every metric, on this task or on another one."""
+        outcome = self.outcomes[repeat]
+        if outcome.readout is None:
+            raise ValueError(f"Simulation: repeat {repeat} has no readout ({outcome.status})")
+        task = self.settings.task if other_task is None else other_task
+        return self.settings.classifier.scores(task, outcome.readout, outcome.query)
+
+    def _finite(self, name: str) -> FloatArray:
+        values = np.asarray(getattr(self, name), dtype=float)
+        return values[np.isfinite(values)]
+
+    def mean(self, name: str) -> float:
+        """Mean over the repeats that have the quantity; NaN if none has."""
+        values = self._finite(name)
+        return float(values.mean()) if len(values) else math.nan
+
+    def sem(self, name: str) -> float:
+        """Standard error of that mean; NaN for fewer than two repeats."""
+        values = self._finite(name)
+        return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per repeat."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {name: getattr(self, name) for name in QUANTITIES}
+        extra = {"certificate": self.certificate, "seconds": self.seconds, "status": self.status}
+        frame = pd.DataFrame({**columns, **extra})
+        frame.index.name = "repeat"
+        return frame
+
+    def summary(self) -> pd.DataFrame:
+        """One row per quantity: mean, its standard error, lowest and highest repeat."""
+        import pandas as pd
+
+        rows = {}
+        for name in QUANTITIES:
+            values = self._finite(name)
+            if len(values):
+                ends = {"lowest": values.min(), "highest": values.max(), "repeats": len(values)}
+                rows[name] = {"mean": self.mean(name), "sem": self.sem(name), **ends}
+        return pd.DataFrame.from_dict(rows, orient="index")

@@ -1,0 +1,102 @@
+"""What fixes the numbers of a simulation, checked when it is written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sparsetoken.model.checks import real, whole
+from sparsetoken.model.classifiers import Attention, Classifier
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import Task
+from sparsetoken.simulation.devices import Device
+
+Sampler = Literal["reduced", "tokens"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that fixes the numbers of a repeat, but its index."""
+
+    task: Task
+    classifier: Classifier
+    protocol: Protocol
+    dim: int
+    seed: int = 0
+    sampler: Sampler = "reduced"
+    device: str | None = None
+    dtype: str = "float64"
+    test_samples: int = 10_000
+    reuse_data: bool = False
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        _check_kinds(self.task, self.classifier, self.protocol)
+        set_ = object.__setattr__
+        set_(self, "dim", whole("simulate", "dim", self.dim, least=self._least_dim, why=self._why))
+        set_(self, "seed", whole("simulate", "seed", self.seed, least=0))
+        set_(self, "test_samples", whole("simulate", "test_samples", self.test_samples, least=1))
+        set_(self, "threads", whole("simulate", "threads", self.threads, least=1))
+        if self.sampler not in ("reduced", "tokens"):
+            raise ValueError(
+                f"simulate: sampler must be 'reduced' or 'tokens', got {self.sampler!r}"
+            )
+        if self.reuse_data and self.sampler != "tokens":
+            raise ValueError(
+                "simulate: reuse_data must be False with sampler='reduced' (a query that has seen "
+                "the readout's samples leaves no simple law), got True; use sampler='tokens'"
+            )
+        if self.reuse_data and not self.classifier.learns_query:
+            raise ValueError(
+                "simulate: reuse_data must be False for a classifier without a learned query, "
+                "got True"
+            )
+        if self.sizes[1] < 2:
+            raise ValueError(
+                "simulate: readout_samples·dim must be at least 2 (a sample of each class), got "
+                f"{self.protocol.readout_samples:g}·{self.dim} = {self.sizes[1]} samples"
+            )
+        if self.classifier.learns_query and self.sizes[0] < 1:
+            raise ValueError(
+                "simulate: query_samples·dim must be at least 1, got "
+                f"{self.protocol.query_samples:g}·{self.dim} = {self.sizes[0]} samples"
+            )
+        self.place  # noqa: B018 (a device that is not there is refused before any work)
+
+    @property
+    def _least_dim(self) -> int:
+        return 2 if isinstance(self.classifier, Attention) else 1
+
+    @property
+    def _why(self) -> str:
+        return "the explicit directions of the features"
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """n₀ and n₁."""
+        counts = []
+        for name in ("query_samples", "readout_samples"):
+            share = getattr(self.protocol, name)
+            needed = name == "readout_samples" or self.classifier.learns_query
+            if needed:
+                real("simulate", name, share, above=0)  # inf has no finite size
+            counts.append(round(share * self.dim) if needed else 0)
+        return counts[0], counts[1]
+
+    @property
+    def place(self) -> Device:
+        """Where the arrays live."""
+        return Device(self.device, self.dtype)
+
+
+def _check_kinds(task: object, classifier: object, protocol: object) -> None:
+    """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
+    if not isinstance(task, Task):
+        raise ValueError(f"simulate: task must be a Task, got {task!r}")
+    if isinstance(classifier, type) or not callable(getattr(classifier, "draw", None)):
+        raise ValueError(
+            "simulate: classifier must be a classifier such as Attention() or Pooled(), "
+            f"got {classifier!r}"
+        )
+    if not isinstance(protocol, Protocol):
+        raise ValueError(f"simulate: protocol must be a Protocol, got {protocol!r}")
