@@ -266,6 +266,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stop.code:
             return _complain(_one_line(messages.getvalue()), 2)
         return 0
+    except BrokenPipeError:
+        _silence()  # of --help | head
+        return 0
     try:
         command.run()
         sys.stdout.flush()
@@ -352,10 +355,8 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
     table = Table()
     for name in rows[0] if rows else []:
-        table.add_column(
-            name.replace("_", " "),
-            justify="left" if name in ("classifier", "quantity") else "right",
-        )
+        words = name in ("classifier", "quantity")
+        table.add_column(name.replace("_", " "), justify="left" if words else "right")
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
     console = Console()

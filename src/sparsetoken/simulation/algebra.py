@@ -9,7 +9,7 @@ import scipy.linalg
 
 from sparsetoken.model.arrays import Array
 
-_PANEL = 2048  # columns at once: enough for full speed, few enough to skip nearly half the work
+_PANEL = 1024  # columns at once: enough for full speed, few enough to skip nearly half the work
 
 
 class SingularError(RuntimeError):

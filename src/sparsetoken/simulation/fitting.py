@@ -27,7 +27,13 @@ _MOST_SOLVES = 8  # with one Cholesky factor; one is enough unless the ridge is 
 
 
 def fit(
-    features: Array, labels: Array, loss: Loss, ridge: float, *, tolerance: float | None = None
+    features: Array,
+    labels: Array,
+    loss: Loss,
+    ridge: float,
+    *,
+    tolerance: float | None = None,
+    factorise: bool | None = None,
 ) -> Fitted:
     """Minimise (1/n) Σ ℓ(y(⟨w, f⟩ + b)) + (ridge/2)‖w‖² over w and b.
 
@@ -43,6 +49,9 @@ def fit(
         λ ≥ 0. With 0 the minimiser must exist (`NoMinimiserError` otherwise).
     tolerance : float, optional
         Largest certificate accepted; 1e-8 for float64, 2e-5 for float32.
+    factorise : bool, optional
+        Newton steps by Cholesky from the start (True) or only if conjugate gradients fail (False);
+        by default whichever is cheaper at that size. The square loss always uses Cholesky.
 
     Examples
     --------
@@ -64,7 +73,7 @@ def fit(
         )
     if isinstance(loss, Square):
         return _fit_square(objective)
-    fitted = minimise(objective)
+    fitted = minimise(objective, factorise)
     if fitted is not None:
         return fitted
     if objective.n >= objective.features.shape[1]:

@@ -40,7 +40,7 @@ class Direction(NamedTuple):
     products: int
 
 
-def minimise(objective: Objective) -> Fitted | None:
+def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | None:
     """The certified minimiser, or None where Newton's method should give way.
 
     That is: where n < p and conjugate gradients cost more than the Gram matrix, and where the loss
@@ -49,7 +49,7 @@ def minimise(objective: Objective) -> Fitted | None:
     xp, features, n = objective.xp, objective.features, objective.n
     kinks = getattr(objective.loss, "dual_box", None) is not None
     weights, scores, bias = xp.zeros_like(features[0, :]), xp.zeros_like(objective.labels), 0.0
-    solver = _Steps(objective)
+    solver = _Steps(objective, factorise)
     products, floor, before, stalls = 0, 0.0, math.inf, 0
     for steps in range(_MOST_KINKED if kinks else _MOST_STEPS):
         gradient = objective.gradient(weights, scores)
@@ -90,12 +90,12 @@ def minimise(objective: Objective) -> Fitted | None:
 class _Steps:
     """Newton directions, by the cheapest means that still pays."""
 
-    def __init__(self, objective: Objective) -> None:
+    def __init__(self, objective: Objective, factorise: bool | None) -> None:
         self.objective = objective
         xp, features = objective.xp, objective.features
         gain = _GAIN_CPU if xp is np else _GAIN_OTHER
         self.budget = features.shape[1] // (4 * gain)  # products that cost as much as Cholesky
-        self.factorises = self.budget < 8
+        self.factorises = self.budget < 8 if factorise is None else factorise
         self.copy = features
         if not self.factorises and features.dtype != xp.float32:
             self.copy = xp.astype(features, xp.float32)
