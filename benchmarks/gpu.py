@@ -2,8 +2,8 @@
 
     python benchmarks/gpu.py --out benchmarks/results/gpu.json
 
-Times, then checks: the fit against NumPy on the same numbers, the law of the repeats against the CPU
-by Kolmogorov–Smirnov. Operations are counted as in a plain implementation: 2np² for a Gram matrix
+Times, then checks: the fit against NumPy on the same numbers, the law of repeats against the CPU by
+Kolmogorov–Smirnov. Operations are counted as in a plain implementation: 2np² for a Gram matrix
 or a Hessian and p³/3 for a Cholesky factor, whatever part of them was skipped.
 """
 

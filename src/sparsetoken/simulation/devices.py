@@ -41,9 +41,7 @@ class Device:
         if self.name is None:
             return np.asarray(values, dtype=self.dtype)
         torch = _torch()
-        return torch.as_tensor(
-            np.asarray(values), dtype=getattr(torch, self.dtype), device=self.name
-        )
+        return torch.tensor(np.array(values), dtype=getattr(torch, self.dtype), device=self.name)
 
     def empty(self, shape: tuple[int, ...]) -> Array:
         """An array whose entries are still to be written."""

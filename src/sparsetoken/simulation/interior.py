@@ -85,7 +85,7 @@ class _CentralPath:
         self.scores = self.scores + length * step.scores
         self.pull = self.pull + length * step.pull
         self.upper = self.upper + length * step.upper
-        self.lower = self.pull / self.curve + self.upper - self._wanted()
+        self.lower = self.lower + length * step.lower
 
     def _stiffness(self) -> Array:
         """1/D."""
@@ -127,5 +127,8 @@ class _CentralPath:
         pairs = [(self.pull, step.pull), (self.lower, step.lower)]
         if not math.isinf(self.top):
             pairs += [(self.upper, step.upper), (self.top - self.pull, -step.pull)]
-        steepest = max(float(xp.max(-change / value)) for value, change in pairs)
+        smallest = float(xp.finfo(self.pull.dtype).tiny)
+        steepest = max(
+            float(xp.max(-change / xp.clip(value, min=smallest))) for value, change in pairs
+        )
         return 1.0 if steepest <= 1.0 else 1.0 / steepest
