@@ -48,7 +48,7 @@ def fit(
     ridge : float
         λ ≥ 0. With 0 the minimiser must exist (`NoMinimiserError` otherwise).
     tolerance : float, optional
-        Largest certificate accepted; 1e-8 for float64, 2e-5 for float32.
+        Largest certificate accepted; 1e-8 for float64, 1e-6 for float32.
     factorise : bool, optional
         Newton steps by Cholesky from the start (True) or only if conjugate gradients fail (False);
         by default whichever is cheaper at that size. The square loss always uses Cholesky.

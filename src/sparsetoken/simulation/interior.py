@@ -39,7 +39,7 @@ def minimise_kinked(objective: Objective) -> Fitted:
     path = _CentralPath(objective)
     for steps in range(_MOST_STEPS):
         gradient = objective.gradient(path.weights, path.scores)
-        if gradient.certificate <= objective.tolerance:
+        if objective.met(gradient):
             fitted, accepted = objective.judge(path.weights, path.bias, steps, 2 * steps)
             if accepted:
                 return fitted

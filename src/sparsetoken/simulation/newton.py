@@ -53,7 +53,7 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
     products, floor, before, stalls = 0, 0.0, math.inf, 0
     for steps in range(_MOST_KINKED if kinks else _MOST_STEPS):
         gradient = objective.gradient(weights, scores)
-        if gradient.certificate <= objective.tolerance:  # once more, without accumulated rounding
+        if objective.met(gradient):  # once more, without accumulated rounding
             fitted, accepted = objective.judge(weights, bias, steps, products)
             if accepted:
                 return fitted

@@ -15,7 +15,8 @@ from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.checks import real
 from sparsetoken.model.losses import Loss
 
-_TOLERANCE = {8: 1e-8, 4: 2e-5}  # of the certificate, by bytes of a float
+_ROUNDINGS = 8  # of size ε in a score, and then some
+_TOLERANCE = {8: 1e-8, 4: 1e-6}  # of the certificate, by bytes of a float
 
 
 class Fitted(NamedTuple):
@@ -94,20 +95,26 @@ class Objective:
         pulls = float(xp.sum(xp.abs(slope))) / n
         if not pulls > 0:
             return Gradient(along, bias, norm, math.inf, 0.0)
-        # scores, hence slopes, are known to about ε‖w‖‖f‖ (all losses have ℓ″ ≤ 1)
+        return Gradient(along, bias, norm, norm / (pulls * self.size), self._rounding(scores, pulls))
+
+    def _rounding(self, scores: Array, pulls: float) -> float:
+        """What rounding makes of the certificate: a score is known to about ε times its size, its
+        slope to ℓ″ times that, and n such errors add up like √n."""
+        xp = self.xp
+        errors = self.loss.curvature(self.labels * scores) * (1 + xp.abs(scores))
         epsilon = float(xp.finfo(self.features.dtype).eps)
-        rounding = 2 * epsilon * (1 + self.size * float(xp.linalg.vector_norm(weights))) / pulls
-        return Gradient(along, bias, norm, norm / (pulls * self.size), rounding)
+        return _ROUNDINGS * epsilon * float(xp.linalg.vector_norm(errors)) / (self.n * pulls)
+
+    def met(self, gradient: Gradient) -> bool:
+        """Whether the certificate meets the tolerance, or its own rounding where that is larger."""
+        return gradient.certificate <= max(self.tolerance, gradient.rounding)
 
     def judge(self, weights: Array, bias: float, steps: int, products: int) -> tuple[Fitted, bool]:
-        """(w, b) with its scores and its certificate from scratch; whether it is accepted.
-
-        It is when the certificate meets the tolerance, or its own rounding where that is larger.
-        """
+        """(w, b) with its scores and its certificate from scratch, and whether that is met."""
         scores = self.features @ weights + bias
         gradient = self.gradient(weights, scores)
         fitted = Fitted(weights, bias, scores, gradient.certificate, gradient.norm, steps, products)
-        return fitted, gradient.certificate <= max(self.tolerance, gradient.rounding)
+        return fitted, self.met(gradient)
 
     def shortfall(self, certificate: float) -> str:
         """Why no fit is returned."""
