@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import witness as plain
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import sparsetoken as st
+import witness as plain
 from sparsetoken.model.envelopes import Piece, PiecewiseQuadratic
 from sparsetoken.simulation.fitting import fit, fit_gram
 

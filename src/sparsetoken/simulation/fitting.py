@@ -83,7 +83,8 @@ def fit(
         objective.features @ objective.features.T, labels, loss, ridge, tolerance=tolerance
     )
     weights = objective.features.T @ dual
-    fitted, accepted = objective.judge(weights, reduced.bias, reduced.steps, reduced.products)
+    counts = reduced.steps, reduced.products
+    fitted, accepted = objective.judge(weights, reduced.bias, *counts, stuck=True)
     if not accepted:
         raise ConvergenceError(objective.shortfall(fitted.certificate))
     return fitted
@@ -140,6 +141,9 @@ def _fit_square(objective: Objective) -> Fitted:
         if accepted:
             return fitted
         residual = objective.labels - fitted.scores
+    fitted, accepted = objective.judge(fitted.weights, fitted.bias, steps, steps, stuck=True)
+    if accepted:
+        return fitted
     raise ConvergenceError(objective.shortfall(fitted.certificate))
 
 

@@ -22,6 +22,7 @@ from sparsetoken.simulation.newton import Factored, refuse_separable
 from sparsetoken.simulation.objective import Fitted, Gradient, Objective
 
 _MOST_STEPS = 100
+_PATIENCE = 4  # steps without a better certificate, at the level of rounding
 _TO_THE_WALL = 0.995  # share of the way to a bound that a step may go
 
 
@@ -37,12 +38,19 @@ class _Step(NamedTuple):
 def minimise_kinked(objective: Objective) -> Fitted:
     """The certified minimiser for a loss with a `dual_box`."""
     path = _CentralPath(objective)
+    best: Fitted | None = None  # among those that rounding alone may keep from the tolerance
     for steps in range(_MOST_STEPS):
         gradient = objective.gradient(path.weights, path.scores)
-        if objective.met(gradient):
-            fitted, accepted = objective.judge(path.weights, path.bias, steps, 2 * steps)
+        if objective.met(gradient, stuck=True):
+            arguments = (path.weights, path.bias, steps, 2 * steps)
+            fitted, accepted = objective.judge(*arguments)
             if accepted:
                 return fitted
+            _, near = objective.judge(*arguments, stuck=True)
+            if near and (best is None or fitted.certificate < best.certificate):
+                best = fitted
+        if best is not None and steps > best.steps + _PATIENCE:
+            return best
         if objective.ridge == 0:
             refuse_separable(objective, path.scores)
         path.advance()

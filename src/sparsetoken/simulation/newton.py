@@ -61,6 +61,9 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
         stalls = stalls + 1 if gradient.norm > 0.7 * before else 0
         if stalls >= 4 and floor == 0:
             if not solver.escalate():
+                fitted, accepted = objective.judge(weights, bias, steps, products, stuck=True)
+                if accepted:
+                    return fitted
                 break
             stalls = 0
         if solver.factorises and (kinks or n < features.shape[1]):

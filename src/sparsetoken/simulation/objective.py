@@ -15,7 +15,8 @@ from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.checks import real
 from sparsetoken.model.losses import Loss
 
-_ROUNDINGS = 8  # of size ε in a score, and then some
+_ROUNDINGS = 8  # of size ε in a score
+_STUCK = 16  # times that much is accepted where steps no longer help
 _TOLERANCE = {8: 1e-8, 4: 1e-6}  # of the certificate, by bytes of a float
 
 
@@ -95,7 +96,9 @@ class Objective:
         pulls = float(xp.sum(xp.abs(slope))) / n
         if not pulls > 0:
             return Gradient(along, bias, norm, math.inf, 0.0)
-        return Gradient(along, bias, norm, norm / (pulls * self.size), self._rounding(scores, pulls))
+        return Gradient(
+            along, bias, norm, norm / (pulls * self.size), self._rounding(scores, pulls)
+        )
 
     def _rounding(self, scores: Array, pulls: float) -> float:
         """What rounding makes of the certificate: a score is known to about ε times its size, its
@@ -105,16 +108,19 @@ class Objective:
         epsilon = float(xp.finfo(self.features.dtype).eps)
         return _ROUNDINGS * epsilon * float(xp.linalg.vector_norm(errors)) / (self.n * pulls)
 
-    def met(self, gradient: Gradient) -> bool:
+    def met(self, gradient: Gradient, stuck: bool = False) -> bool:
         """Whether the certificate meets the tolerance, or its own rounding where that is larger."""
-        return gradient.certificate <= max(self.tolerance, gradient.rounding)
+        rounding = gradient.rounding * (_STUCK if stuck else 1)
+        return gradient.certificate <= max(self.tolerance, rounding)
 
-    def judge(self, weights: Array, bias: float, steps: int, products: int) -> tuple[Fitted, bool]:
+    def judge(
+        self, weights: Array, bias: float, steps: int, products: int, stuck: bool = False
+    ) -> tuple[Fitted, bool]:
         """(w, b) with its scores and its certificate from scratch, and whether that is met."""
         scores = self.features @ weights + bias
         gradient = self.gradient(weights, scores)
         fitted = Fitted(weights, bias, scores, gradient.certificate, gradient.norm, steps, products)
-        return fitted, self.met(gradient)
+        return fitted, self.met(gradient, stuck)
 
     def shortfall(self, certificate: float) -> str:
         """Why no fit is returned."""
