@@ -124,7 +124,7 @@ def test_separable_data_with_a_tiny_ridge(loss, ridge):
 @pytest.mark.parametrize("loss", [st.Logistic(), st.SquaredHinge(), st.Huber()], ids=repr)
 def test_without_a_ridge_separable_data_have_no_minimiser(loss):
     features, labels = problem(100, 20, shift=5.0)
-    with pytest.raises(st.NoMinimiserError, match="ridge=0 .* separable"):
+    with pytest.raises(st.NoMinimiserError, match=r"ridge=0 .* separable"):
         fit(features, labels, loss, 0.0)
 
 

@@ -126,10 +126,11 @@ def test_position_weights():
     theirs = st.simulate(**settings, repeats=REPEATS, seed=2, sampler="tokens", test_samples=200)
     compare(exact_errors(ours), exact_errors(theirs), "test_error")
     for position in range(3):
-        weights = [
-            [out.readout.weights[position] for out in run.outcomes] for run in (ours, theirs)
-        ]
-        compare(*weights, f"weight {position}")
+        ours_at, theirs_at = (
+            [outcome.readout.weights[position] for outcome in run.outcomes]
+            for run in (ours, theirs)
+        )
+        compare(ours_at, theirs_at, f"weight {position}")
 
 
 @pytest.mark.slow
