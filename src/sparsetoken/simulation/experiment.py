@@ -6,6 +6,7 @@ repeats there are, on the order they run in, or on the number of processes.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -137,7 +138,9 @@ def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[
         for index in range(repeats):
             yield index, run_repeat(settings, index)
         return
-    with ProcessPoolExecutor(workers) as pool:
+    # Ctrl-C reaches every process of a terminal: the parent alone answers to it
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(workers, initializer=signal.signal, initargs=ignore) as pool:
         futures = {pool.submit(run_repeat, settings, index): index for index in range(repeats)}
         try:
             for future in as_completed(futures):
