@@ -5,14 +5,15 @@ export MPLBACKEND := Agg
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint bench stress help
+.PHONY: demo test test-torch lint bench stress help
 
 help:
 	@echo "make demo   compare the three classifiers, write results/learning_curves.png"
 	@echo "make test   lint, types, tests and doctests"
+	@echo "make test-torch  the same fits and simulations on torch tensors (installs torch)"
 	@echo "make lint   ruff and mypy"
 	@echo "make stress 1320 random problems over many decades, none unsolved"
-	@echo "make bench  measured speed of the theory (a table)"
+	@echo "make bench  measured speed of theory and simulation (tables)"
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -28,10 +29,18 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --ignore=tests/torch
+
+.venv/torch: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	touch $@
+
+test-torch: .venv/torch
+	$(BIN)/python -m pytest --numprocesses 2 tests/torch
 
 stress: .venv/installed
 	$(BIN)/python -m pytest --numprocesses 2 --problems 1320 tests/theory/test_robustness.py
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/theory.py
+	$(BIN)/python benchmarks/simulation.py

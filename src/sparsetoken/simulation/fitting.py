@@ -4,8 +4,10 @@ Conventions. Features F (n, p), labels y = ±1, margins x = y(Fw + b); the objec
 
     (1/n) Σ ℓ(x_i) + (λ/2)‖w‖²,      bias not penalised.
 
-The square loss is one Cholesky factorisation of the centred Gram matrix, p×p or n×n, whichever is
-smaller. Other losses take Newton steps (`newton.py`). Every fit is certified by its gradient,
+Newton's method (`newton.py`) takes its steps by conjugate gradients while those are cheap. Where
+they are not, the square loss is one Cholesky factorisation of the centred Gram matrix, p×p or n×n,
+whichever is smaller; losses with kinks go to the interior-point method (`interior.py`), and other
+losses factor a matrix for each step. Every fit is certified by its gradient,
 
     certificate = ‖∇‖ / ( (1/n)Σ|ℓ′(x_i)| · √(1 + mean‖f_i‖²) ):
 
@@ -50,8 +52,8 @@ def fit(
     tolerance : float, optional
         Largest certificate accepted; 1e-8 for float64, 1e-6 for float32.
     factorise : bool, optional
-        Newton steps by Cholesky from the start (True) or only if conjugate gradients fail (False);
-        by default whichever is cheaper at that size. The square loss always uses Cholesky.
+        Cholesky from the start (True) or only if conjugate gradients fail (False); by default
+        whichever is cheaper at that size.
 
     Examples
     --------
@@ -71,11 +73,11 @@ def fit(
             f"fit: with ridge=0 and {n} samples of {p} features infinitely many readouts fit the "
             "data equally well; use a positive ridge"
         )
-    if isinstance(loss, Square):
-        return _fit_square(objective)
     fitted = minimise(objective, factorise)
     if fitted is not None:
         return fitted
+    if isinstance(loss, Square):
+        return _fit_square(objective)
     if objective.n >= objective.features.shape[1]:
         return minimise_kinked(objective)
     # conjugate gradients were too slow, and n < p: factorisations of an n×n matrix are cheaper

@@ -20,13 +20,16 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsetoken.model.arrays import Array
+from sparsetoken.model.envelopes import PiecewiseQuadratic
 from sparsetoken.model.errors import ConvergenceError, NoMinimiserError
+from sparsetoken.model.losses import Square
 from sparsetoken.simulation import algebra
 from sparsetoken.simulation.objective import Fitted, Gradient, Objective
 
 _MOST_STEPS = 200
 _MOST_KINKED = 25  # with a loss that has kinks; then the interior-point method is cheaper
 _LOOSEST = 0.1  # relative residual of the first conjugate-gradient solutions
+_LOOSEST_QUADRATIC = 1e-3  # for quadratic pieces: the first steps may be nearly the last
 # A matrix product does this many times the operations of products with a vector in the same time
 # (measured: 2 to 6 on CPUs, about 28 on a GPU): Cholesky or conjugate gradients?
 _GAIN_CPU, _GAIN_OTHER = 2, 28
@@ -41,13 +44,15 @@ class Direction(NamedTuple):
 
 
 def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | None:
-    """The certified minimiser, or None where Newton's method should give way.
+    """The certified minimiser, or None where another method should take over.
 
-    That is: where n < p and conjugate gradients cost more than the Gram matrix, and where the loss
-    has kinks and full steps keep running into them.
+    That is where factorisations are cheaper than conjugate gradients, but n < p (the Gram matrix is
+    smaller) or the loss is square (one factor is enough); and where the loss has kinks and full
+    steps keep running into them.
     """
     xp, features, n = objective.xp, objective.features, objective.n
     kinks = getattr(objective.loss, "dual_box", None) is not None
+    square = isinstance(objective.loss, Square)
     weights, scores, bias = xp.zeros_like(features[0, :]), xp.zeros_like(objective.labels), 0.0
     solver = _Steps(objective, factorise)
     products, floor, before, stalls = 0, 0.0, math.inf, 0
@@ -66,7 +71,7 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
                     return fitted
                 break
             stalls = 0
-        if solver.factorises and (kinks or n < features.shape[1]):
+        if solver.factorises and (kinks or square or n < features.shape[1]):
             return None
         curvature = objective.loss.curvature(objective.labels * scores)
         if not float(xp.sum(curvature)) > 0:
@@ -97,8 +102,14 @@ class _Steps:
         self.objective = objective
         xp, features = objective.xp, objective.features
         gain = _GAIN_CPU if xp is np else _GAIN_OTHER
-        self.budget = features.shape[1] // (4 * gain)  # products that cost as much as Cholesky
+        # products that cost as much as (half) the matrix of a step and its Cholesky factor
+        self.budget = min(features.shape) // (4 * gain)
         self.factorises = self.budget < 8 if factorise is None else factorise
+        self.loosest = _LOOSEST
+        if isinstance(objective.loss, PiecewiseQuadratic):
+            self.loosest = _LOOSEST_QUADRATIC
+            if objective.loss.dual_box is not None:
+                self.budget *= 8  # the alternative, an interior-point method, takes many of them
         self.copy = features
         if not self.factorises and features.dtype != xp.float32:
             self.copy = xp.astype(features, xp.float32)
@@ -122,7 +133,9 @@ class _Steps:
         if self.factorises:
             return self._by_cholesky(gradient, curvature)
         # superlinear, but no more exact than the certificate needs or the copy can give
-        wanted = min(_LOOSEST, 0.9 * (gradient.norm / self.previous) ** 1.5)
+        wanted = self.loosest
+        if math.isfinite(self.previous):
+            wanted = min(wanted, 0.9 * (gradient.norm / self.previous) ** 1.5)
         enough = 0.3 * self.objective.tolerance / gradient.certificate
         finest = 1e-4 if self.copy.dtype == self.objective.xp.float32 else 1e-8
         self.previous = gradient.norm
@@ -140,6 +153,10 @@ class _Steps:
         total = float(xp.sum(curvature))
         lift = matrix.T @ weight  # h
         scale = self.squares.T @ weight[self.rows] * (self.objective.n / self.squares.shape[0])
+        if self.objective.n < matrix.shape[1]:
+            # with one scale for all columns the solution stays a combination of samples, and the
+            # directions no sample reaches (curvature λ) never enter
+            scale = xp.mean(scale)
         inverse = 1.0 / (scale + ridge)
         residual = lift * (gradient.bias / total) - xp.astype(gradient.weights, matrix.dtype)
         solution = xp.zeros_like(residual)
