@@ -24,7 +24,7 @@ from sparsetoken.model.envelopes import PiecewiseQuadratic
 from sparsetoken.model.errors import ConvergenceError, NoMinimiserError
 from sparsetoken.model.losses import Square
 from sparsetoken.simulation import algebra
-from sparsetoken.simulation.objective import Fitted, Gradient, Objective
+from sparsetoken.simulation.objective import Fitted, Gradient, Objective, sample_rows
 
 _MOST_STEPS = 200
 _MOST_KINKED = 25  # with a loss that has kinks; then the interior-point method is cheaper
@@ -33,7 +33,6 @@ _LOOSEST_QUADRATIC = 1e-3  # for quadratic pieces: the first steps may be nearly
 # A matrix product does this many times the operations of products with a vector in the same time
 # (measured: 2 to 6 on CPUs, about 28 on a GPU): Cholesky or conjugate gradients?
 _GAIN_CPU, _GAIN_OTHER = 2, 28
-_ROWS_FOR_SCALES = 1024  # rows that estimate the scales of the columns, for the preconditioner
 _LEAST_CURVATURE = 1e-12  # keeps the bias solvable when no sample has curvature
 
 
@@ -113,8 +112,7 @@ class _Steps:
         self.copy = features
         if not self.factorises and features.dtype != xp.float32:
             self.copy = xp.astype(features, xp.float32)
-        stride = max(1, objective.n // _ROWS_FOR_SCALES)
-        self.rows = slice(None, None, stride)
+        self.rows = sample_rows(objective.n)  # estimate the columns' scales, to precondition
         self.squares = self.copy[self.rows] ** 2
         self.previous = math.inf
 

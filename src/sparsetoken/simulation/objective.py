@@ -20,6 +20,11 @@ _STUCK = 16  # times that much is accepted where steps no longer help
 _TOLERANCE = {8: 1e-8, 4: 1e-6}  # of the certificate, by bytes of a float
 
 
+def sample_rows(n: int) -> slice:
+    """About a thousand of n rows, evenly spread: enough for the scales of features."""
+    return slice(None, None, max(1, n // 1024))
+
+
 class Fitted(NamedTuple):
     """A fitted readout, with the certificate of its optimality."""
 
@@ -52,7 +57,7 @@ class Objective:
     loss: Loss
     ridge: float
     tolerance: float
-    size: float  # √(1 + mean‖f‖²)
+    size: float  # √(1 + mean‖f‖²), from some of the samples
 
     @property
     def n(self) -> int:
@@ -80,10 +85,13 @@ class Objective:
         ridge = real("fit", "ridge", ridge, least=0)
         width = float(features.dtype.itemsize)
         tolerance = real("fit", "tolerance", tolerance or _TOLERANCE[int(width)], above=0, below=1)
-        size = math.sqrt(1 + float(xp.linalg.vector_norm(features)) ** 2 / n)
-        if not math.isfinite(size):
+        some = features[sample_rows(n)]
+        size = math.sqrt(1 + float(xp.linalg.vector_norm(some)) ** 2 / some.shape[0])
+        objective = cls(xp, features, labels, loss, ridge, tolerance, size)
+        start = objective.gradient(xp.zeros_like(features[0, :]), xp.zeros_like(labels))
+        if not math.isfinite(start.norm):  # any nan or inf reaches the gradient
             raise ValueError("fit: features must be finite numbers, got nan or inf among them")
-        return cls(xp, features, labels, loss, ridge, tolerance, size)
+        return objective
 
     def gradient(self, weights: Array, scores: Array) -> Gradient:
         """∇ at w and the scores u = Fw + b."""
