@@ -97,7 +97,7 @@ def timings(n: int, p: int, ceiling: float) -> list[dict[str, Any]]:
     """Sampling and fit, by loss and method, and the whole simulate call."""
     device = Device("cuda")
     rows = []
-    methods = [(st.Square(), None), (st.Logistic(), None), (st.Logistic(), True)]
+    methods = [(loss, way) for loss in (st.Square(), st.Logistic()) for way in (None, True)]
     for loss, factorise in methods:
         found: list[Any] = []
 
@@ -113,24 +113,22 @@ def timings(n: int, p: int, ceiling: float) -> list[dict[str, Any]]:
         protocol = st.Protocol(readout_samples=n / p, loss=loss, ridge=1e-5)
         row: dict[str, Any] = {
             "loss": repr(loss),
-            "Newton steps by": "Cholesky" if factorise else "conjugate gradients",
+            "by": "Cholesky" if factorise else "conjugate gradients (the default)",
             "sampling and fit (s)": took,
             "steps": fitted.steps,
             "products": fitted.products,
             "certificate": fitted.certificate,
         }
-        factorisations = fitted.steps if factorise else 1
-        if isinstance(loss, st.Square):
-            row["Newton steps by"] = "(one Cholesky)"
-        operations = factorisations * (2 * n * p**2 + p**3 / 3)
-        # panels of the lower triangle alone: what was executed
+        # panels of the lower triangle alone are executed
         panels = sum((p - k) * min(algebra._PANEL, p - k) for k in range(0, p, algebra._PANEL))
-        executed = factorisations * (2 * n * panels + p**3 / 3)
-        if factorise or isinstance(loss, st.Square):
-            row["executed rate (TFLOP/s)"] = executed / took / 1e12
-            row["rate (TFLOP/s)"] = operations / took / 1e12
-            row["share of the matrix product"] = operations / took / 1e12 / ceiling
-        if factorise is None:
+        if factorise:
+            plain = fitted.steps * (2 * n * p**2 + p**3 / 3) / took / 1e12
+            executed = fitted.steps * (2 * n * panels + p**3 / 3) / took / 1e12
+            row["rate (TFLOP/s)"] = plain
+            row["share of the matrix product"] = plain / ceiling
+            row["executed rate (TFLOP/s)"] = executed
+            row["executed share of the matrix product"] = executed / ceiling
+        else:
             run = st.simulate(TASK, st.Attention(), protocol, p, 3, device="cuda")
             row["whole simulate call (s a repeat)"] = float(np.median(run.seconds[1:]))
             row["test error"] = run.mean("test_error")

@@ -129,12 +129,7 @@ def floor(task: st.Task, loss: Any) -> float:
 
 def simulations(quick: bool) -> list[dict[str, Any]]:
     rows = []
-    targets = {
-        (10, "Logistic()"): 10,
-        (100, "Logistic()"): 80,
-        (10, "Square()"): 15,
-        (100, "Square()"): 150,
-    }
+    targets = {"Logistic()": {10: 10, 100: 80}, "Square()": {10: 15, 100: 150}}
     for length in (10,) if quick else (10, 100):
         for loss in (st.Logistic(), st.Square()):
             task = st.Task(length=length, sparsity=1, strength=5.0)
