@@ -29,14 +29,14 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses 2 --ignore=tests/torch
+	$(BIN)/python -m pytest --numprocesses 2 --ignore=tests/torch_backend
 
 .venv/torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
 	touch $@
 
 test-torch: .venv/torch
-	$(BIN)/python -m pytest --numprocesses 2 tests/torch
+	$(BIN)/python -m pytest --numprocesses 2 tests/torch_backend
 
 stress: .venv/installed
 	$(BIN)/python -m pytest --numprocesses 2 --problems 1320 tests/theory/test_robustness.py

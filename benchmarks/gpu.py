@@ -170,7 +170,8 @@ def main() -> None:
     measured = ceilings(given.samples, given.dim)
     rows = timings(given.samples, given.dim, measured["matrix product 8192³ (TFLOP/s)"])
     report = {
-        "command": f"python benchmarks/gpu.py --dim {given.dim} --samples {given.samples}",
+        "command": f"python benchmarks/gpu.py --dim {given.dim} --samples {given.samples} "
+        f"--repeats {given.repeats}",
         "machine": f"{torch.cuda.get_device_name()}, torch {torch.__version__}, "
         f"Python {platform.python_version()}",
         "ceilings": measured,
