@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from array_api_compat import array_namespace
 from scipy.stats import ks_2samp
 
 import sparsetoken as st
-import torch
 from sparsetoken.model.attention import softmax
 from sparsetoken.simulation import algebra
 from sparsetoken.simulation.devices import Device, to_numpy

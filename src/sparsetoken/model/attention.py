@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sparsetoken.model.arrays import Array, floats
-from sparsetoken.model.law import FeatureLaw
+from sparsetoken.model.law import FeatureLaw, Readout
+from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import FloatArray, Task
 
 LONGEST = 20_000  # tokens in a sample of a law; Sobol sequences end soon after
 _CLOUD = 1 << 15  # quasi-random points per class
 _BLOCK = 1 << 23  # numbers held at once while a cloud is made: 64 MiB
+_IN_CACHE = 1 << 16  # numbers worked on at once
 
 
 def softmax(scores: Array) -> Array:
@@ -72,15 +74,40 @@ def draw_coordinates(
 def attention_law(task: Task, cosine: float, sharpness: float) -> FeatureLaw:
     """The law as atoms, from quasi-random token noise."""
     sides = []
-    for seed, places in ((1, first_places(task)), (2, np.zeros(task.length))):
-        blocks = [
-            attention_coordinates(noise, places, task, cosine, sharpness)
-            for noise in _noise_cloud(task.length, seed)
-        ]
-        means, scales = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    for positive in (True, False):
+        means, scales = _cloud(task, cosine, sharpness, positive, np.float64)
         sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
     noisy = [False, True]
     return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
+
+
+def cloud_scores(task: Task, cosine: float, sharpness: float, readout: Readout) -> Scores:
+    """The scores of a readout under that law, without keeping it; weights in float32, whose
+    rounding is a thousandth of what the finite cloud leaves open."""
+    sides = []
+    for positive in (True, False):
+        means, scales = _cloud(task, cosine, sharpness, positive, np.float32)
+        mean = means @ readout.weights + readout.bias
+        weight = np.full(len(mean), 1.0 / len(mean))
+        sides.append(Mixture(mean, scales * readout.noise, weight))
+    return Scores(sides[0], sides[1], task.prevalence)
+
+
+def _cloud(
+    task: Task, cosine: float, sharpness: float, positive: bool, dtype: type
+) -> tuple[FloatArray, FloatArray]:
+    """Means (points, 2) and scales (points,) of one class; the work stays in cache."""
+    places: NDArray[Any] = (first_places(task) * positive).astype(dtype)
+    rows = max(1, _IN_CACHE // task.length)
+    parts = [
+        attention_coordinates(
+            noise[start : start + rows].astype(dtype, copy=False), places, task, cosine, sharpness
+        )
+        for noise in _noise_cloud(task.length, seed=1 if positive else 2)
+        for start in range(0, len(noise), rows)
+    ]
+    means, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return means.astype(float, copy=False), scales.astype(float, copy=False)
 
 
 cached_attention_law = lru_cache(maxsize=32)(attention_law)

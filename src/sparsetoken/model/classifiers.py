@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.attention import (
     LONGEST,
-    attention_law,
     cached_attention_law,
+    cloud_scores,
     draw_coordinates,
     softmax,
 )
@@ -260,7 +260,7 @@ class Attention:
         if query is None:
             return self.law(task).scores(readout)
         _check_length(task)
-        return attention_law(task, *self._query(query)).scores(readout)
+        return cloud_scores(task, *self._query(query), readout)
 
     def _query(self, query: Query | None) -> tuple[float, float]:
         """Cosine and sharpness of the given query, or of the frozen one."""
