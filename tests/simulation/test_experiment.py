@@ -224,9 +224,13 @@ def test_ctrl_c_on_the_command_line_shows_what_is_finished(workers):
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    time.sleep(6)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it too
-    out, err = process.communicate(timeout=60)
+    try:
+        time.sleep(8)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it too
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 130, err
     assert "interrupted" in err and "repeats of pooled finished" in err
     assert "Traceback" not in err

@@ -9,9 +9,10 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -141,10 +142,17 @@ def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[
     # Ctrl-C reaches every process of a terminal: the parent alone answers to it
     ignore = (signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(workers, initializer=signal.signal, initargs=ignore) as pool:
-        futures = {pool.submit(run_repeat, settings, index): index for index in range(repeats)}
+        waiting: dict[Future[Outcome], int] = {}
+        left = iter(range(repeats))
         try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
+            while True:
+                for index in islice(left, 2 * workers - len(waiting)):
+                    waiting[pool.submit(run_repeat, settings, index)] = index
+                if not waiting:
+                    return
+                finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield waiting.pop(future), future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

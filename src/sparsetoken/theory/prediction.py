@@ -113,12 +113,14 @@ class Prediction:
         """
         if not isinstance(other_task, Task):
             raise ValueError(f"Prediction: on(other_task) must be given a Task, got {other_task!r}")
-        if isinstance(self.classifier, Vectorized) and other_task.length != self.task.length:
+        if not isinstance(self.classifier, Vectorized):
+            return self.classifier.law(other_task, self.query).scores(self.fit.readout)
+        if other_task.length != self.task.length:
             raise ValueError(
                 "Prediction: on(other_task) for Vectorized must keep the length "
                 f"{self.task.length} (one weight per position), got {other_task.length}"
             )
-        return self.classifier.scores(other_task, self.fit.readout, self.query)
+        return self.classifier.scores(other_task, self.fit.readout)
 
 
 @dataclass(frozen=True, eq=False)
