@@ -40,6 +40,35 @@ def test_tables_for_people(capsys):
     assert code == 0 and "2.9501" in out and "29.501" in out
 
 
+def test_simulate_prints_theory_beside_what_the_library_simulates(capsys):
+    arguments = "--dim 60 --repeats 4 --seed 3 --ridge 0.01 --json".split()
+    code, out, err = run(capsys, "simulate", *TASK, *arguments)
+    rows = json.loads(out)
+    assert code == 0 and err == ""
+    protocol = st.Protocol(ridge=0.01)
+    for row in rows:
+        classifier = getattr(st, row["classifier"].capitalize())()
+        task = st.Task(10, 1, 5.0)
+        wanted = st.simulate(task, classifier, protocol, 60, 4, seed=3)
+        assert row["simulation"] == pytest.approx(wanted.mean(row["quantity"]), rel=1e-12)
+        assert row["repeats"] == 4
+        if row["standard_error"] > 0:
+            gap = (row["simulation"] - row["theory"]) / row["standard_error"]
+            assert row["difference_in_standard_errors"] == pytest.approx(gap)
+    names = {row["quantity"] for row in rows if row["classifier"] == "attention"}
+    assert {"test_error", "train_loss", "cosine", "norm", "bias", "readout_norm"} <= names
+    theory = {(row["classifier"], row["quantity"]): row["theory"] for row in rows}
+    prediction = st.predict(st.Task(10, 1, 5.0), st.Attention(), protocol)
+    assert theory["attention", "test_error"] == pytest.approx(prediction.test_error, abs=1e-10)
+    assert theory["attention", "cosine"] == pytest.approx(prediction.query.cosine)
+
+
+def test_simulate_says_which_repeats_have_no_fit(capsys):
+    arguments = "--dim 10 --prevalence 0.02 --repeats 12 --classifiers pooled".split()
+    code, out, err = run(capsys, "simulate", *TASK, *arguments, "--readout-samples", "2")
+    assert code == 0 and "one class only" in err and "of 12 repeats" in err and "pooled" in out
+
+
 def test_oracle(capsys):
     code, out, _ = run(capsys, "oracle", *TASK, "--error", "0.05", "--json")
     rows = {row["classifier"]: row for row in json.loads(out)}
@@ -74,6 +103,12 @@ def test_oracle(capsys):
         (["predict", *TASK, "--readout-step", "1e308"], "readout_step must be"),
         (["predict", *TASK, "--prevalence", "1e-320"], "prevalence must be between"),
         (["predict", "--length", "30000", *TASK[2:]], "length of at most 20000"),
+        (["simulate", *TASK, "--dim", "-1"], "dim must be a whole number of at least 2"),
+        (["simulate", *TASK, "--repeats", "0"], "repeats must be a whole number of at least 1"),
+        (["simulate", *TASK, "--dim", "20", "--device", "nonsense"], "device must be None"),
+        (["simulate", *TASK, "--dim", "20", "--sampler", "all"], "reduced"),
+        (["simulate", *TASK, "--dim", "20", "--reuse-data"], "reuse_data must be False with"),
+        (["simulate", *TASK, "--dim", "20", "--readout-samples", "inf"], "readout_samples must be"),
         (["prophesy"], "prophesy"),
         ([], "predict"),
     ],
@@ -85,7 +120,7 @@ def test_wrong_values_are_one_line_and_exit_code_two(capsys, arguments, words):
     assert "Traceback" not in err and "│" not in err and "tyro" not in err
 
 
-@pytest.mark.parametrize("verb", ["", "predict", "capacity", "oracle"])
+@pytest.mark.parametrize("verb", ["", "predict", "simulate", "capacity", "oracle"])
 def test_help(capsys, verb):
     code, out, err = run(capsys, *([verb] if verb else []), "--help")
     assert code == 0 and err == ""

@@ -38,23 +38,23 @@ def softmax(scores: Array) -> Array:
 
 
 def attention_coordinates(
-    noise: FloatArray, signal: NDArray[Any], task: Task, cosine: float, sharpness: float
+    noise: NDArray[Any], positive: NDArray[Any], task: Task, cosine: float, sharpness: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Means (n, 2) and scales (n,) from the tokens' noise along q̂ and the places, (n, L) each.
+    """Means (n, 2) and scales (n,) from the tokens' noise along q̂ (n, L) and the classes.
 
-    Places of shape (L,) are those of every sample.
+    `positive` (n,) is 1 for a positive sample, whose first R tokens carry the signal, else 0.
+    The noise becomes the scores g: give it away.
     """
-    scores = noise + task.strength * cosine * signal
-    weights = softmax(sharpness * scores)
-    along = np.einsum("nl,nl->n", weights, scores)
-    caught = np.einsum("nl,nl->n", weights, np.broadcast_to(signal, weights.shape))
+    scores, carriers = noise, slice(0, task.sparsity)
+    scores[:, carriers] += (task.strength * cosine * positive)[:, None]
+    raw = scores - scores.max(axis=1, keepdims=True)
+    raw *= sharpness
+    np.exp(raw, out=raw)
+    total = raw.sum(axis=1)  # the weights a are raw/total; the sums below divide instead
+    along = np.einsum("nl,nl->n", raw, scores) / total
+    caught = positive * raw[:, carriers].sum(axis=1) / total
     across = math.sqrt(max(0.0, 1 - cosine**2)) * task.strength * caught
-    return np.column_stack([along, across]), np.sqrt(np.einsum("nl,nl->n", weights, weights))
-
-
-def first_places(task: Task) -> FloatArray:
-    """The signal in the first R of L tokens, shape (L,)."""
-    return (np.arange(task.length) < task.sparsity).astype(float)
+    return np.column_stack([along, across]), np.sqrt(np.einsum("nl,nl->n", raw, raw)) / total
 
 
 def draw_coordinates(
@@ -62,12 +62,12 @@ def draw_coordinates(
 ) -> tuple[FloatArray, FloatArray]:
     """Means (n, 2) and scales (n,) of n samples with these labels, exact in law."""
     means, scales = np.empty((len(labels), 2)), np.empty(len(labels))
-    rows = max(1, (_BLOCK >> 2) // task.length)
+    rows = max(1, _IN_CACHE // task.length)
     for start in range(0, len(labels), rows):
         part = slice(start, start + rows)
-        places = (labels[part, None] > 0) * first_places(task)
-        noise = rng.standard_normal(places.shape)
-        means[part], scales[part] = attention_coordinates(noise, places, task, cosine, sharpness)
+        positive = (labels[part] > 0).astype(float)
+        noise = rng.standard_normal((len(positive), task.length))
+        means[part], scales[part] = attention_coordinates(noise, positive, task, cosine, sharpness)
     return means, scales
 
 
@@ -97,15 +97,13 @@ def _cloud(
     task: Task, cosine: float, sharpness: float, positive: bool, dtype: type
 ) -> tuple[FloatArray, FloatArray]:
     """Means (points, 2) and scales (points,) of one class; the work stays in cache."""
-    places: NDArray[Any] = (first_places(task) * positive).astype(dtype)
     rows = max(1, _IN_CACHE // task.length)
-    parts = [
-        attention_coordinates(
-            noise[start : start + rows].astype(dtype, copy=False), places, task, cosine, sharpness
-        )
-        for noise in _noise_cloud(task.length, seed=1 if positive else 2)
-        for start in range(0, len(noise), rows)
-    ]
+    parts = []
+    for cloud in _noise_cloud(task.length, seed=1 if positive else 2):
+        for start in range(0, len(cloud), rows):
+            noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # to be overwritten
+            classes: NDArray[Any] = np.full(len(noise), positive, dtype)
+            parts.append(attention_coordinates(noise, classes, task, cosine, sharpness))
     means, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
     return means.astype(float, copy=False), scales.astype(float, copy=False)
 

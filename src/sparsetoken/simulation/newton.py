@@ -57,6 +57,8 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
     products, floor, before, stalls = 0, 0.0, math.inf, 0
     for steps in range(_MOST_KINKED if kinks else _MOST_STEPS):
         gradient = objective.gradient(weights, scores)
+        if steps == 0 and not math.isfinite(gradient.norm):  # any nan or inf reaches the gradient
+            raise ValueError("fit: features must be finite numbers, got nan or inf among them")
         if objective.met(gradient):  # once more, without accumulated rounding
             fitted, accepted = objective.judge(weights, bias, steps, products)
             if accepted:
