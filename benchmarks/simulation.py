@@ -230,12 +230,9 @@ def compare(features: Any, labels: Any, loss: Any, ridge: float, kind: str) -> l
         reference = {s: g for (s, t), g in found.items() if t == tolerance}
         solver = min(reference, key=lambda s: reference[s][0])
         took, gradient = reference[solver]
-        wanted = min(gradient.certificate, 0.1)  # our certificate for its gradient norm
-        reached = fit(features, labels, loss, ridge, tolerance=wanted)
-        while reached.gradient_norm > gradient.norm and wanted > 1e-9:
-            wanted /= 4
-            reached = fit(features, labels, loss, ridge, tolerance=wanted)
-        mine = fastest(lambda t=wanted: fit(features, labels, loss, ridge, tolerance=t), 7)  # type: ignore[misc]
+        goal = {"tolerance": 1e-8, "gradient_norm": gradient.norm}
+        reached = fit(features, labels, loss, ridge, **goal)
+        mine = fastest(lambda g=goal: fit(features, labels, loss, ridge, **g), 7)  # type: ignore[misc]
         rows.append(
             {
                 "n": n,

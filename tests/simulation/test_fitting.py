@@ -99,6 +99,16 @@ def test_conjugate_gradients_are_used_where_they_are_cheap():
     assert fit(features, labels, st.Logistic(), 1e-3, factorise=True).products == 0
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_gradient_norm_that_is_small_enough(loss):
+    features, labels = problem(600, 200)
+    exact = fit(features, labels, loss, 1e-3)
+    rough = fit(features, labels, loss, 1e-3, gradient_norm=1e-3)
+    assert exact.gradient_norm < rough.gradient_norm <= 1e-3
+    if loss in (st.Square(), st.Logistic()):
+        assert rough.products <= exact.products
+
+
 def test_a_singular_gram_matrix():
     """Two equal samples: no Cholesky factor, the same answer."""
     features, labels = problem(60, 200)

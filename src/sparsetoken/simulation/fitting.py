@@ -35,6 +35,7 @@ def fit(
     ridge: float,
     *,
     tolerance: float | None = None,
+    gradient_norm: float = 0.0,
     factorise: bool | None = None,
 ) -> Fitted:
     """Minimise (1/n) Σ ℓ(y(⟨w, f⟩ + b)) + (ridge/2)‖w‖² over w and b.
@@ -51,6 +52,8 @@ def fit(
         λ ≥ 0. With 0 the minimiser must exist (`NoMinimiserError` otherwise).
     tolerance : float, optional
         Largest certificate accepted; 1e-8 for float64, 1e-6 for float32.
+    gradient_norm : float, optional
+        A gradient this small is accepted too, whatever its certificate.
     factorise : bool, optional
         Cholesky from the start (True) or only if conjugate gradients fail (False); by default
         whichever is cheaper at that size.
@@ -66,7 +69,7 @@ def fit(
     >>> fitted.weights.round(2).tolist(), fitted.certificate < 1e-8
     ([0.68, 0.74, 0.8], True)
     """
-    objective = Objective.of(features, labels, loss, ridge, tolerance)
+    objective = Objective.of(features, labels, loss, ridge, tolerance, gradient_norm)
     if ridge == 0 and objective.features.shape[0] <= objective.features.shape[1]:
         n, p = objective.features.shape
         raise NoMinimiserError(

@@ -59,8 +59,12 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
         gradient = objective.gradient(weights, scores)
         if steps == 0 and not math.isfinite(gradient.norm):  # any nan or inf reaches the gradient
             raise ValueError("fit: features must be finite numbers, got nan or inf among them")
-        if objective.met(gradient):  # once more, without accumulated rounding
-            fitted, accepted = objective.judge(weights, bias, steps, products)
+        if objective.met(gradient):
+            counts = steps, products
+            if steps * gradient.rounding < gradient.certificate:
+                return Fitted(weights, bias, scores, gradient.certificate, gradient.norm, *counts)
+            # once more, without accumulated rounding
+            fitted, accepted = objective.judge(weights, bias, *counts)
             if accepted:
                 return fitted
             scores = fitted.scores
@@ -136,7 +140,10 @@ class _Steps:
         wanted = self.loosest
         if math.isfinite(self.previous):
             wanted = min(wanted, 0.9 * (gradient.norm / self.previous) ** 1.5)
-        enough = 0.3 * self.objective.tolerance / gradient.certificate
+        enough = 0.3 * max(
+            self.objective.tolerance / gradient.certificate,
+            self.objective.gradient_norm / gradient.norm,
+        )
         finest = 1e-4 if self.copy.dtype == self.objective.xp.float32 else 1e-8
         self.previous = gradient.norm
         step = self._by_conjugate_gradients(gradient, curvature, max(wanted, enough, finest))

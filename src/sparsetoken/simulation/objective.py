@@ -58,6 +58,7 @@ class Objective:
     ridge: float
     tolerance: float
     size: float  # √(1 + mean‖f‖²), from some of the samples
+    gradient_norm: float = 0.0  # ‖∇‖ that is small enough, whatever the certificate
 
     @property
     def n(self) -> int:
@@ -65,7 +66,13 @@ class Objective:
 
     @classmethod
     def of(
-        cls, features: Array, labels: Array, loss: Loss, ridge: float, tolerance: float | None
+        cls,
+        features: Array,
+        labels: Array,
+        loss: Loss,
+        ridge: float,
+        tolerance: float | None,
+        gradient_norm: float = 0.0,
     ) -> Objective:
         """Checked: shapes, finite numbers, both classes."""
         xp, features = floats(features)
@@ -87,7 +94,8 @@ class Objective:
         tolerance = real("fit", "tolerance", tolerance or _TOLERANCE[int(width)], above=0, below=1)
         some = features[sample_rows(n)]
         size = math.sqrt(1 + float(xp.linalg.vector_norm(some)) ** 2 / some.shape[0])
-        return cls(xp, features, labels, loss, ridge, tolerance, size)
+        gradient_norm = real("fit", "gradient_norm", gradient_norm, least=0)
+        return cls(xp, features, labels, loss, ridge, tolerance, size, gradient_norm)
 
     def gradient(self, weights: Array, scores: Array) -> Gradient:
         """∇ at w and the scores u = Fw + b."""
@@ -115,7 +123,10 @@ class Objective:
     def met(self, gradient: Gradient, stuck: bool = False) -> bool:
         """Whether the certificate meets the tolerance, or its own rounding where that is larger."""
         rounding = gradient.rounding * (_STUCK if stuck else 1)
-        return gradient.certificate <= max(self.tolerance, rounding)
+        return (
+            gradient.certificate <= max(self.tolerance, rounding)
+            or gradient.norm <= self.gradient_norm > 0
+        )
 
     def judge(
         self, weights: Array, bias: float, steps: int, products: int, stuck: bool = False
