@@ -159,6 +159,6 @@ def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[
 
 @cache
 def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

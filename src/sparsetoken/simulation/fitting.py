@@ -9,7 +9,7 @@ they are not, the square loss is one Cholesky factorisation of the centred Gram 
 whichever is smaller; losses with kinks go to the interior-point method (`interior.py`), and other
 losses factor a matrix for each step. Every fit is certified by its gradient,
 
-    certificate = ‖∇‖ / ( (1/n)Σ|ℓ′(x_i)| · √(1 + mean‖f_i‖²) ):
+    certificate = ‖(∇_w/φ, ∇_b)‖ / (1/n)Σ|ℓ′(x_i)|,   φ² = mean‖f_i‖²:
 
 the share of the samples' pulls that does not cancel. It does not depend on units, and it stays
 meaningful on separable data with a tiny ridge, where all slopes vanish together.

@@ -115,10 +115,11 @@ class _Steps:
             self.loosest = _LOOSEST_QUADRATIC
             if objective.loss.dual_box is not None:
                 self.budget *= 8  # the alternative, an interior-point method, takes many of them
-        self.copy = features
-        if not self.factorises and features.dtype != xp.float32:
-            self.copy = xp.astype(features, xp.float32)
         self.rows = sample_rows(objective.n)  # estimate the columns' scales, to precondition
+        self.copy = features
+        largest = float(xp.max(xp.abs(features[self.rows])))
+        if not self.factorises and 1e-12 < largest < 1e12:  # whose squares float32 can hold
+            self.copy = xp.astype(features, xp.float32, copy=False)
         self.squares = self.copy[self.rows] ** 2
         self.previous = math.inf
 
@@ -171,7 +172,7 @@ class _Steps:
         preconditioned = inverse * residual
         toward, energy = preconditioned, float(residual @ preconditioned)
         products = 0
-        while products < 2 * self.budget:
+        while products < 2 * self.budget and energy > 0:
             products += 1
             image = matrix @ toward - float(lift @ toward) / total
             pushed = matrix.T @ (weight * image) + ridge * toward

@@ -2,7 +2,7 @@ r"""The objective of stage 4 on arrays, and the certificate of a minimiser.
 
 (1/n) Σ ℓ(x_i) + (λ/2)‖w‖²,   x = y(Fw + b),   bias not penalised
 
-certificate = ‖∇‖ / ( (1/n)Σ|ℓ′(x_i)| · √(1 + mean‖f_i‖²) )
+certificate = ‖(∇_w/φ, ∇_b)‖ / (1/n)Σ|ℓ′(x_i)|,   φ² = mean‖f_i‖²
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Objective:
     loss: Loss
     ridge: float
     tolerance: float
-    size: float  # √(1 + mean‖f‖²), from some of the samples
+    size: float  # φ = √(mean‖f‖²), from some of the samples
     gradient_norm: float = 0.0  # ‖∇‖ that is small enough, whatever the certificate
 
     @property
@@ -93,7 +93,7 @@ class Objective:
         width = float(features.dtype.itemsize)
         tolerance = real("fit", "tolerance", tolerance or _TOLERANCE[int(width)], above=0, below=1)
         some = features[sample_rows(n)]
-        size = math.sqrt(1 + float(xp.linalg.vector_norm(some)) ** 2 / some.shape[0])
+        size = float(xp.linalg.vector_norm(some)) / math.sqrt(some.shape[0]) or 1.0
         gradient_norm = real("fit", "gradient_norm", gradient_norm, least=0)
         return cls(xp, features, labels, loss, ridge, tolerance, size, gradient_norm)
 
@@ -104,13 +104,13 @@ class Objective:
         pull = self.labels * slope / n
         along = self.features.T @ pull + self.ridge * weights
         bias = float(xp.sum(pull))
-        norm = math.hypot(float(xp.linalg.vector_norm(along)), bias)
+        length = float(xp.linalg.vector_norm(along))
+        norm = math.hypot(length, bias)
         pulls = float(xp.sum(xp.abs(slope))) / n
         if not pulls > 0:
             return Gradient(along, bias, norm, math.inf, 0.0)
-        return Gradient(
-            along, bias, norm, norm / (pulls * self.size), self._rounding(scores, pulls)
-        )
+        relative = math.hypot(length / self.size, bias) / pulls
+        return Gradient(along, bias, norm, relative, self._rounding(scores, pulls))
 
     def _rounding(self, scores: Array, pulls: float) -> float:
         """What rounding makes of the certificate: a score is known to about ε times its size, its

@@ -32,11 +32,21 @@ class Settings:
 
     def __post_init__(self) -> None:
         _check_kinds(self.task, self.classifier, self.protocol)
-        set_ = object.__setattr__
-        set_(self, "dim", whole("simulate", "dim", self.dim, least=self._least_dim, why=self._why))
-        set_(self, "seed", whole("simulate", "seed", self.seed, least=0))
-        set_(self, "test_samples", whole("simulate", "test_samples", self.test_samples, least=1))
-        set_(self, "threads", whole("simulate", "threads", self.threads, least=1))
+        directions = 2 if isinstance(self.classifier, Attention) else 1
+        checked = {
+            "dim": whole(
+                "simulate",
+                "dim",
+                self.dim,
+                least=directions,
+                why="the explicit directions of the features",
+            ),
+            "seed": whole("simulate", "seed", self.seed, least=0),
+            "test_samples": whole("simulate", "test_samples", self.test_samples, least=1),
+            "threads": whole("simulate", "threads", self.threads, least=1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if self.sampler not in ("reduced", "tokens"):
             raise ValueError(
                 f"simulate: sampler must be 'reduced' or 'tokens', got {self.sampler!r}"
@@ -62,14 +72,6 @@ class Settings:
                 f"{self.protocol.query_samples:g}·{self.dim} = {self.sizes[0]} samples"
             )
         self.place  # noqa: B018 (a device that is not there is refused before any work)
-
-    @property
-    def _least_dim(self) -> int:
-        return 2 if isinstance(self.classifier, Attention) else 1
-
-    @property
-    def _why(self) -> str:
-        return "the explicit directions of the features"
 
     @property
     def sizes(self) -> tuple[int, int]:
