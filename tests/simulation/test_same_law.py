@@ -13,6 +13,7 @@ from scipy.stats import ks_2samp
 import sparsetoken as st
 import witness as plain
 from sparsetoken.simulation import reduced
+from sparsetoken.simulation.devices import Device
 
 DIM, REPEATS = 16, 400
 QUANTITIES = ("cosine", "norm", "bias", "readout_norm", "train_loss", "train_error")
@@ -94,17 +95,34 @@ def test_the_query_alone(task, loss):
     """Edge cases of stages 1–3: L = 2, R = L, a rare class."""
     protocol = st.Protocol(query_samples=4.0, loss=loss)
     rng = np.random.default_rng(5)
-    ours = [reduced.learn_query(task, protocol, 8, 32, rng) for _ in range(1500)]
-    signal = np.eye(8)[0]
+    dim, n = 3, 24  # so few that a wrong number of degrees of freedom shows
+    ours = [reduced.learn_query(task, protocol, dim, n, rng) for _ in range(4000)]
+    signal = np.eye(dim)[0]
     theirs = []
-    for _ in range(1500):
-        labels, tokens, _, _ = task.sample(32, 8, rng, signal)
+    for _ in range(4000):
+        labels, tokens, _, _ = task.sample(n, dim, rng, signal)
         theirs.append(plain.learn_query(labels, tokens, protocol))
     overlaps = [query @ signal for query in theirs]
     norms = [np.linalg.norm(query) for query in theirs]
     assert ks_2samp([query.overlap for query in ours], overlaps).pvalue > LEAST
     assert ks_2samp([query.norm for query in ours], norms).pvalue > LEAST
     assert ours[0].sharpness == ours[0].norm  # β = 1
+
+
+@pytest.mark.parametrize("count", [10, 100])
+def test_drawn_features_have_their_explicit_coordinates(count):
+    """Fewer and more samples than columns: the first are m + σz where noisy, m where not."""
+    rng = np.random.default_rng(0)
+    labels = np.sign(rng.standard_normal(count))
+    coordinates = st.Attention(0.5, 1.0).draw(TASK, labels, rng)
+    features = reduced.draw_features(coordinates, 40, Device().source(np.random.SeedSequence(1)))
+    assert features.shape == (count, 2 + min(count, 38))
+    np.testing.assert_array_equal(features[:, 0], coordinates.means[:, 0])
+    noise = (features[:, 1] - coordinates.means[:, 1]) / coordinates.scales
+    assert abs(noise.std() - 1) < 4 / np.sqrt(2 * count)
+    rest = features[:, 2:] / coordinates.scales[:, None]
+    lengths = (rest**2).sum(axis=1)  # χ² with 38 degrees of freedom
+    assert abs(lengths.mean() - 38) < 4 * np.sqrt(2 * 38 / count)
 
 
 def test_one_token_has_no_query():
@@ -140,7 +158,7 @@ def test_a_bartlett_factor_has_the_gram_matrix_of_gaussians():
     count, freedoms = 5, 6
     factors, plainly = [], []
     for seed in np.random.SeedSequence(1).spawn(4000):
-        source = st.simulation.devices.Device().source(seed)
+        source = Device().source(seed)
         factor = reduced._bartlett(count, 0, freedoms, source)
         assert np.allclose(factor, np.tril(factor))
         factors.append(factor @ factor.T)
