@@ -28,11 +28,13 @@ ROOMS = {
         "devices algebra objective newton interior fitting outcome reduced tokens settings results "
         "experiment"
     ).split(),
+    "studies": "cells store execution sweep".split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import
     "model": set(),
     "theory": {"model"},
     "simulation": {"model", "progress"},
+    "studies": {"model", "theory", "simulation", "progress", "figures"},
 }
 OWNERS = {  # a heavy library, and the only files that may import it
     "matplotlib": {"figures.py"},
@@ -41,6 +43,9 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "torch": {"devices.py"},
     "array_api_compat": {"arrays.py"},
     "threadpoolctl": {"experiment.py"},
+    "sqlite3": {"store.py"},
+    "distributed": {"execution.py"},
+    "mpi4py": {"execution.py"},
 }
 NOT_THEORY_OF_LAWS = {"task", "classifiers", "protocol"}
 

@@ -13,6 +13,7 @@ one is pure noise. The story in the order of the public names:
 5. `capacity` says where data stop being separable; `oracle_error`, `bayes_error` and
    `signal_threshold` what is possible at all.
 6. `simulate` runs the same protocol at finite size, exact in law: the independent witness.
+7. `grid` and `sweep` ask many such questions and keep the answers in a `Store`.
 
 >>> import sparsetoken as st
 >>> task = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
     from sparsetoken.model.task import Task as Task
     from sparsetoken.simulation.experiment import simulate as simulate
     from sparsetoken.simulation.results import Simulation as Simulation
+    from sparsetoken.studies.cells import Cell as Cell
+    from sparsetoken.studies.cells import grid as grid
+    from sparsetoken.studies.store import Store as Store
+    from sparsetoken.studies.store import StoreError as StoreError
+    from sparsetoken.studies.sweep import sweep as sweep
     from sparsetoken.theory.alignment import align as align
     from sparsetoken.theory.alignment import alignment_rate as alignment_rate
     from sparsetoken.theory.asymptotics import Fit as Fit
@@ -83,6 +89,9 @@ _HOMES = {
     "theory.prediction": ("predict", "learning_curve", "capacity", "Prediction", "LearningCurve"),
     "simulation.results": ("Simulation",),
     "simulation.experiment": ("simulate",),
+    "studies.cells": ("Cell", "grid"),
+    "studies.store": ("Store", "StoreError"),
+    "studies.sweep": ("sweep",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -222,14 +223,21 @@ def test_ctrl_c_on_the_command_line_shows_what_is_finished(workers):
         "--workers", workers,
     ]  # fmt: skip
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # a shell's background job would start with the interrupt ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         time.sleep(8)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it too
         out, err = process.communicate(timeout=60)
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert process.returncode == 130, err
     assert "interrupted" in err and "repeats of pooled finished" in err

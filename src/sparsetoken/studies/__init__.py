@@ -1,0 +1,1 @@
+"""Many questions at once: cells, a store that survives anything, any executor."""

@@ -1,0 +1,190 @@
+r"""`Store`: results that survive anything, in one SQLite file.
+
+Every row is its own transaction in write-ahead mode: after a kill −9 each row is there whole or not at
+all, and several processes may write to the same file. A key is written once; who comes second
+changes nothing. A file that is not ours, is newer, damaged or read-only is refused and left as it
+is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sparsetoken.studies.cells import Row
+
+APPLICATION = 0x53504B54  # "SPKT" in the header of the file
+SCHEMA = 1
+_PATIENCE = 60.0  # seconds to wait for another writer
+_TABLE = """
+CREATE TABLE IF NOT EXISTS results (
+    key TEXT PRIMARY KEY,
+    repeat INTEGER NOT NULL,
+    parameters TEXT NOT NULL,
+    status TEXT NOT NULL,
+    message TEXT NOT NULL,
+    results TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    version TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
+
+class StoreError(ValueError):
+    """A store that cannot be used; the file is as it was.
+
+    >>> raise StoreError("store 'notes.txt' is not a sparsetoken store")
+    Traceback (most recent call last):
+        ...
+    sparsetoken.studies.store.StoreError: store 'notes.txt' is not a sparsetoken store
+    """
+
+
+class Store:
+    """Rows by key, in a file or (`path=None`) in memory.
+
+    >>> with Store(None) as store:
+    ...     store.add(Row("k", 0, {"length": 5}, "ok", "", {"test_error": 0.1}, 0.2), "0.1.0")
+    ...     store.statuses(["k", "other"])
+    {'k': 'ok'}
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        self.path = None if path is None else Path(path)
+        if self.path is not None and self.path.exists():
+            _check_file(self.path)
+        with self._complaints():
+            self._connection = sqlite3.connect(
+                ":memory:" if self.path is None else self.path,
+                timeout=_PATIENCE,
+                isolation_level=None,
+            )
+            if not self._has_table():
+                self._create()
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+
+    def _has_table(self) -> bool:
+        found = self._connection.execute("SELECT name FROM sqlite_master WHERE name = 'results'")
+        return found.fetchone() is not None
+
+    def _create(self) -> None:
+        """Before write-ahead mode: our name is in the file's own header, for all to see."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        self._connection.execute(_TABLE)
+        self._connection.execute("COMMIT")
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was added stays."""
+        self._connection.close()
+
+    def add(self, row: Row, version: str, again: bool = False) -> None:
+        """Commit a row at once. A key that is there stays as it is, unless `again`."""
+        verb = "REPLACE" if again else "IGNORE"
+        values = (
+            row.key,
+            row.repeat,
+            json.dumps(row.parameters),
+            row.status,
+            row.message,
+            json.dumps(row.results),
+            row.seconds,
+            version,
+        )
+        with self._complaints():
+            self._check_still_there()
+            self._connection.execute(
+                f"INSERT OR {verb} INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
+            )
+
+    def statuses(self, keys: Iterable[str]) -> dict[str, str]:
+        """Status of those keys that are there."""
+        wanted = set(keys)
+        with self._complaints():
+            found = self._connection.execute("SELECT key, status FROM results")
+            return {key: status for key, status in found if key in wanted}
+
+    def rows(self, keys: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Rows as flat dicts, in the order of the keys (all, by key, without them)."""
+        with self._complaints():
+            found = self._connection.execute("SELECT * FROM results ORDER BY key").fetchall()
+        if keys is None:
+            yield from map(_flat, found)
+            return
+        by_key = {each[0]: each for each in found}
+        for key in keys:
+            if key in by_key:
+                yield _flat(by_key[key])
+
+    def _check_still_there(self) -> None:
+        """A file deleted under way would take all that follows with it."""
+        if self.path is not None and not self.path.exists():
+            raise StoreError(f"store {str(self.path)!r} has been deleted or moved while in use")
+
+    @contextlib.contextmanager
+    def _complaints(self) -> Iterator[None]:
+        """SQLite's errors as sentences."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"store {str(self.path)!r} cannot be used: {error}") from None
+
+
+def _check_file(path: Path) -> None:
+    """Refuse, without touching it, a file that is not a usable store."""
+    name = repr(str(path))
+    if path.is_dir():
+        raise StoreError(f"store {name} is a folder, not a file")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise StoreError(f"store {name} is read-only; copy it, or change its permissions")
+    with path.open("rb") as file:
+        header = file.read(100)
+    if not header:
+        return
+    if header[:16] != b"SQLite format 3\0" or len(header) < 100:
+        raise StoreError(f"store {name} is not a sparsetoken store (not an SQLite file)")
+    schema, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
+    if application != APPLICATION:
+        raise StoreError(f"store {name} is not a sparsetoken store (another program's)")
+    if schema > SCHEMA:
+        raise StoreError(
+            f"store {name} has schema {schema}, this version reads up to {SCHEMA}: "
+            "use a newer sparsetoken"
+        )
+    # a file without a log is not touched by looking at it; one with a log is read with it
+    quiet = "" if path.with_name(path.name + "-wal").exists() else "?immutable=1"
+    try:
+        address = path.absolute().as_uri() + quiet
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE)) as peek:
+            verdict = peek.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.Error as error:
+        raise StoreError(f"store {name} is damaged: {error}") from None
+    if verdict != "ok":
+        raise StoreError(f"store {name} is damaged: {verdict}")
+
+
+def _flat(found: tuple[Any, ...]) -> dict[str, Any]:
+    key, repeat, parameters, status, message, results, seconds, version = found
+    return {
+        **json.loads(parameters),
+        "repeat": repeat,
+        **json.loads(results),
+        "status": status,
+        "message": message,
+        "seconds": seconds,
+        "version": version,
+        "key": key,
+    }

@@ -1,0 +1,91 @@
+r"""`sweep`: a list of cells to a table, resumable.
+
+Only rows that the store does not have are computed; each is committed when it is finished. Stopping
+at any moment loses at most the rows under way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+from sparsetoken.progress import progress_bar
+from sparsetoken.studies.cells import Cell, plain, units_of
+from sparsetoken.studies.execution import answers
+from sparsetoken.studies.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RESULTS = (
+    "test_error",
+    "train_error",
+    "train_loss",
+    "auc",
+    "cosine",
+    "norm",
+    "bias",
+    "readout_norm",
+    "residual",
+    "certificate",
+)
+_LAST = ("status", "message", "seconds", "version", "key")
+
+
+def sweep(
+    cells: Iterable[Cell],
+    store: str | os.PathLike[str] | None = None,
+    executor: Executor | int | None = None,
+    progress: bool = False,
+    retry_failed: bool = False,
+) -> pd.DataFrame:
+    """Answer every cell; a table with one row per cell and repeat.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        See `grid`. The same question asked twice is one row.
+    store : path, optional
+        SQLite file that keeps every finished row; the same study again computes what is missing.
+    executor : concurrent.futures.Executor or int, optional
+        Where the work is done: a number of processes (which may die: their work is tried again), or
+        any executor; here, one after the other, if not given. The table is the same.
+    progress : bool
+        Show a progress bar.
+    retry_failed : bool
+        Compute rows again whose status is "failed".
+
+    Examples
+    --------
+    >>> from sparsetoken import Pooled, grid
+    >>> table = sweep(grid(length=10, sparsity=1, strength=[2.0, 5.0], classifier=Pooled()))
+    >>> table[["strength", "test_error", "status"]].round(3).values.tolist()
+    [[2.0, 0.442, 'ok'], [5.0, 0.291, 'ok']]
+    """
+    import pandas as pd
+
+    units = units_of(cells)
+    if not units:
+        raise ValueError("sweep: cells must be at least one, got none")
+    with Store(store) as kept:
+        there = kept.statuses(unit.key for unit in units)
+        done = {key for key, status in there.items() if not (retry_failed and status == "failed")}
+        missing = [unit for unit in units if unit.key not in done]
+        with progress_bar(len(units), "sweep", progress) as advance:
+            for _ in range(len(units) - len(missing)):
+                advance()
+            for row in answers(missing, executor):
+                kept.add(row, _version(), again=row.key in there)
+                advance()
+        rows = [plain(row) for row in kept.rows(unit.key for unit in units)]
+    table = pd.DataFrame(rows)
+    first = [name for name in table.columns if name not in (*_RESULTS, *_LAST)]
+    return table.reindex(columns=[*first, *_RESULTS, *_LAST])
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("sparsetoken")
