@@ -1,7 +1,7 @@
 r"""`Store`: results that survive anything, in one SQLite file.
 
-Every row is its own transaction in write-ahead mode: after a kill −9 each row is there whole or not at
-all, and several processes may write to the same file. A key is written once; who comes second
+Every row is its own transaction in write-ahead mode: after a kill −9 each row is there whole or not
+at all, and several processes may write to the same file. A key is written once; who comes second
 changes nothing. A file that is not ours, is newer, damaged or read-only is refused and left as it
 is.
 """
