@@ -28,7 +28,7 @@ ROOMS = {
         "devices algebra objective newton interior fitting outcome reduced tokens settings results "
         "experiment"
     ).split(),
-    "studies": "cells store execution sweep".split(),
+    "studies": "cells store execution sweep study_file".split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import
     "model": set(),

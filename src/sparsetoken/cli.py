@@ -241,11 +241,84 @@ class Oracle:
     run, show = _Command.run, _Command.show
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """Answer every cell of a study file; what the store already has is not computed again.
+
+    Stop it at any moment (Ctrl-C, or worse) and run the same command to resume.
+    examples/study.toml is a study with every key explained.
+    """
+
+    study: tyro.conf.Positional[str]
+    """A TOML file: every combination of its lists is a cell."""
+    store: str
+    """SQLite file that keeps every finished row; made if it is not there."""
+    processes: int = 1
+    """Processes that share the work; the numbers do not depend on it."""
+    retry_failed: bool = False
+    """Compute rows again that failed."""
+    no_progress: bool = False
+    """No progress bar on standard error."""
+
+    def run(self) -> None:
+        from sparsetoken.studies.study_file import load_study
+
+        cells = load_study(self.study)
+        try:
+            table = st.sweep(
+                cells,
+                self.store,
+                self.processes if self.processes != 1 else None,
+                progress=not self.no_progress and sys.stderr.isatty(),
+                retry_failed=self.retry_failed,
+            )
+        except KeyboardInterrupt:
+            again = "the same command resumes; finished rows are kept"
+            raise KeyboardInterrupt(again) from None
+        counts = table.status.value_counts().to_dict()
+        words = ", ".join(f"{count} {status}" for status, count in counts.items())
+        print(f"{len(table)} rows in {self.store}: {words}")
+        for message in table.message[table.status == "failed"].unique()[:5]:
+            _note(message)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write all rows of a store as a CSV or Parquet table."""
+
+    store: tyro.conf.Positional[str]
+    """The SQLite file of a sweep."""
+    csv: str | None = None
+    """CSV file to write."""
+    parquet: str | None = None
+    """Parquet file to write (needs pyarrow)."""
+
+    def run(self) -> None:
+        if (self.csv is None) == (self.parquet is None):
+            raise ValueError("export: give one of --csv FILE and --parquet FILE")
+        if not os.path.exists(self.store):
+            raise ValueError(f"export: store must be a file that exists, got {self.store!r}")
+        from sparsetoken.studies.sweep import tidy
+
+        with st.Store(self.store) as store:
+            table = tidy(store.rows())
+        if self.csv is not None:
+            table.to_csv(self.csv, index=False)
+        else:
+            try:
+                table.to_parquet(self.parquet)
+            except ImportError:
+                raise ValueError("export: parquet needs pyarrow (pip install pyarrow)") from None
+        print(f"{len(table)} rows in {self.csv or self.parquet}")
+
+
 Command = (
     Annotated[Predict, tyro.conf.subcommand("predict")]
     | Annotated[Simulate, tyro.conf.subcommand("simulate")]
     | Annotated[Capacity, tyro.conf.subcommand("capacity")]
     | Annotated[Oracle, tyro.conf.subcommand("oracle")]
+    | Annotated[Sweep, tyro.conf.subcommand("sweep")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
 )
 
 

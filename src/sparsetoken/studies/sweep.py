@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparsetoken.progress import progress_bar
 from sparsetoken.studies.cells import Cell, plain, units_of
@@ -64,8 +64,6 @@ def sweep(
     >>> table[["strength", "test_error", "status"]].round(3).values.tolist()
     [[2.0, 0.442, 'ok'], [5.0, 0.291, 'ok']]
     """
-    import pandas as pd
-
     units = units_of(cells)
     if not units:
         raise ValueError("sweep: cells must be at least one, got none")
@@ -79,8 +77,14 @@ def sweep(
             for row in answers(missing, executor):
                 kept.add(row, _version(), again=row.key in there)
                 advance()
-        rows = [plain(row) for row in kept.rows(unit.key for unit in units)]
-    table = pd.DataFrame(rows)
+        return tidy(kept.rows(unit.key for unit in units))
+
+
+def tidy(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """Rows of a store as a table: parameters, results, then how it went."""
+    import pandas as pd
+
+    table = pd.DataFrame([plain(row) for row in rows])
     first = [name for name in table.columns if name not in (*_RESULTS, *_LAST)]
     return table.reindex(columns=[*first, *_RESULTS, *_LAST])
 

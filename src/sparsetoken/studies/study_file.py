@@ -1,0 +1,93 @@
+r"""A study as a TOML file: every combination of its lists is a cell.
+
+The keys are the fields of `Cell` (at the top), `Task` (under [task]) and `Protocol` (under
+[protocol]); classifiers and losses go by name. A wrong key or value is named with the file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
+from sparsetoken.model.losses import Huber, Logistic, Square, SquaredHinge
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import Task
+from sparsetoken.studies.cells import Cell, grid
+
+_LOSSES = {
+    "square": Square(),
+    "logistic": Logistic(),
+    "squared-hinge": SquaredHinge(),
+    "huber": Huber(),
+}
+_TABLES = {"task": Task, "protocol": Protocol}
+_TOP = ("kind", "classifier", "dim", "repeats", "seed", "sampler", "cosine", "sharpness")
+
+
+def load_study(path: str | os.PathLike[str]) -> list[Cell]:
+    """The cells of a study file."""
+    name = repr(str(path))
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"study {name} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"study {name} is not a TOML file: {error}") from None
+    axes: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in _TABLES:
+            axes |= _table(name, key, value)
+        elif key in _TOP:
+            axes[key] = value
+        else:
+            allowed = ", ".join([*_TOP, *(f"[{table}]" for table in _TABLES)])
+            raise ValueError(f"study {name}: key {key!r} must be one of {allowed}")
+    axes["classifier"] = _classifiers(
+        name, axes.get("classifier", []), axes.pop("cosine", None), axes.pop("sharpness", None)
+    )
+    if "loss" in axes:
+        axes["loss"] = [
+            _named(name, "[protocol] loss", each, _LOSSES) for each in _list(axes["loss"])
+        ]
+    try:
+        return grid(**axes)
+    except ValueError as error:
+        raise ValueError(f"study {name}: {error}") from None
+
+
+def _table(name: str, table: str, values: Any) -> dict[str, Any]:
+    allowed = [field.name for field in fields(_TABLES[table])]
+    if not isinstance(values, dict):
+        raise ValueError(f"study {name}: {table} must be a table, [{table}], got {values!r}")
+    for key in values:
+        if key not in allowed:
+            raise ValueError(
+                f"study {name}: key {key!r} under [{table}] must be one of {', '.join(allowed)}"
+            )
+    if "places" in values:  # one list of weights, not an axis
+        values = {**values, "places": [tuple(values["places"])]}
+    return values
+
+
+def _classifiers(name: str, names: Any, cosine: Any, sharpness: Any) -> list[Any]:
+    made: dict[str, Any] = {"pooled": Pooled(), "vectorized": Vectorized()}
+    try:
+        made["attention"] = Attention(cosine, sharpness)
+    except ValueError as error:
+        raise ValueError(f"study {name}: {error}") from None
+    return [_named(name, "classifier", each, made) for each in _list(names)]
+
+
+def _named(name: str, key: str, value: Any, allowed: dict[str, Any]) -> Any:
+    if not isinstance(value, str) or value not in allowed:
+        words = ", ".join(sorted(allowed))
+        raise ValueError(f"study {name}: {key} must be one of {words}, got {value!r}")
+    return allowed[value]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,85 @@
+"""Study files and the commands that use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sparsetoken as st
+from sparsetoken.cli import main
+from sparsetoken.studies.study_file import load_study
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "study.toml"
+
+
+def test_the_example_is_every_combination():
+    cells = load_study(EXAMPLE)
+    assert len(cells) == 2 * 2 * 2 * 2
+    assert {cell.kind for cell in cells} == {"theory", "simulation"}
+    assert {cell.task.strength for cell in cells} == {4.0, 5.0}
+    assert cells[0].protocol.loss == st.Logistic() and cells[0].protocol.ridge == 1e-3
+
+
+def test_sweep_and_export(tmp_path, capsys):
+    store, table = str(tmp_path / "runs.sqlite"), str(tmp_path / "runs.csv")
+    for processes in ("2", "1"):  # the second finds everything there
+        assert main(["sweep", str(EXAMPLE), "--store", store, "--processes", processes]) == 0
+        assert "32 rows" in capsys.readouterr().out  # 8 theory, 8 × 3 simulated
+    assert main(["export", store, "--csv", table]) == 0
+    frame = pd.read_csv(table)
+    assert len(frame) == 32 and set(frame.status) == {"ok"}
+    theory = frame[(frame.kind == "theory") & (frame.classifier == "pooled")]
+    task = st.Task(10, 1, float(theory.strength.iloc[0]))
+    samples = float(theory.readout_samples.iloc[0])
+    wanted = st.predict(task, st.Pooled(), st.Protocol(ridge=1e-3, readout_samples=samples))
+    assert theory.test_error.iloc[0] == pytest.approx(wanted.test_error, abs=1e-15)
+
+
+def test_frozen_queries_and_places(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'classifier = "attention"\ncosine = 0.9\nsharpness = 2.0\n'
+        "[task]\nlength = 3\nsparsity = 1\nstrength = 2.0\nplaces = [1, 2, 1]\n"
+    )
+    (cell,) = load_study(path)
+    assert cell.classifier == st.Attention(0.9, 2.0) and cell.task.places == (0.25, 0.5, 0.25)
+
+
+TASK = "[task]\nlength = 5\nsparsity = 1\nstrength = 2.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('classifiers = "pooled"\n' + TASK, "key 'classifiers' must be one of"),
+        ('classifier = "pool"\n' + TASK, "classifier must be one of attention, pooled"),
+        ('classifier = "pooled"\n' + TASK + "strenght = 1\n", "key 'strenght' under [task]"),
+        ('classifier = "pooled"\n' + TASK + '[protocol]\nloss = "hinge"\n', "[protocol] loss must"),
+        ('classifier = "pooled"\n' + TASK.replace("2.0", "-2.0"), "strength must be"),
+        ('classifier = "pooled"\n' + TASK.replace("2.0", "[]"), "strength must have at least one"),
+        ('classifier = "attention"\ncosine = 0.5\n' + TASK, "must be given together"),
+        ("classifier = []\n" + TASK, "classifier must have at least one"),
+        ('kind = "simulation"\nclassifier = "pooled"\n' + TASK, "dim must be given"),
+        ("task = 3\n", "task must be a table"),
+        ("classifier = ", "not a TOML file"),
+    ],
+)
+def test_wrong_studies_are_one_line_that_names_the_key(tmp_path, capsys, text, words):
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    store = tmp_path / "runs.sqlite"
+    assert main(["sweep", str(path), "--store", str(store)]) == 2
+    error = capsys.readouterr().err
+    assert words in error and "study.toml" in error and error.count("\n") == 1
+    assert not store.exists()
+
+
+def test_wrong_exports(tmp_path, capsys):
+    assert main(["export", str(tmp_path / "none.sqlite"), "--csv", "x.csv"]) == 2
+    assert "must be a file that exists" in capsys.readouterr().err
+    assert main(["export", str(tmp_path / "none.sqlite")]) == 2
+    assert "give one of" in capsys.readouterr().err
+    assert main(["sweep", str(tmp_path / "none.toml"), "--store", "x.sqlite"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
