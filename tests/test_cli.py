@@ -129,6 +129,12 @@ def test_help(capsys, verb):
         assert "tokens in a sample" in out and "(required)" in out
 
 
+@pytest.mark.parametrize("verb", ["sweep", "export"])
+def test_help_of_commands_on_files(capsys, verb):
+    code, out, err = run(capsys, verb, "--help")
+    assert code == 0 and err == "" and "usage: sparsetoken" in out and "SQLite file" in out
+
+
 def test_version_and_module():
     for command in (["-m", "sparsetoken"], ["-c", "from sparsetoken.cli import main; main()"]):
         out = subprocess.run(
