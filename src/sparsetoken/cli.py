@@ -21,16 +21,9 @@ from typing import Annotated, Any, Literal, get_args
 import tyro
 
 import sparsetoken as st
-from sparsetoken.model.losses import Loss
+from sparsetoken.model.losses import LOSSES, Loss
 
 ClassifierName = Literal["attention", "vectorized", "pooled"]
-
-LOSSES: dict[str, Loss] = {
-    "square": st.Square(),
-    "logistic": st.Logistic(),
-    "squared-hinge": st.SquaredHinge(),
-    "huber": st.Huber(),
-}
 
 
 @dataclass(frozen=True)

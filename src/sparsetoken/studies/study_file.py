@@ -13,17 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
-from sparsetoken.model.losses import Huber, Logistic, Square, SquaredHinge
+from sparsetoken.model.losses import LOSSES
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.studies.cells import Cell, grid
 
-_LOSSES = {
-    "square": Square(),
-    "logistic": Logistic(),
-    "squared-hinge": SquaredHinge(),
-    "huber": Huber(),
-}
 _TABLES = {"task": Task, "protocol": Protocol}
 _TOP = ("kind", "classifier", "dim", "repeats", "seed", "sampler", "cosine", "sharpness")
 
@@ -51,7 +45,7 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
     )
     if "loss" in axes:
         axes["loss"] = [
-            _named(name, "[protocol] loss", each, _LOSSES) for each in _list(axes["loss"])
+            _named(name, "[protocol] loss", each, LOSSES) for each in _list(axes["loss"])
         ]
     try:
         return grid(**axes)
