@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from sparsetoken.simulation.results import Simulation as Simulation
     from sparsetoken.studies.cells import Cell as Cell
     from sparsetoken.studies.cells import grid as grid
+    from sparsetoken.studies.execution import ExecutorError as ExecutorError
+    from sparsetoken.studies.execution import dask_executor as dask_executor
+    from sparsetoken.studies.execution import mpi_executor as mpi_executor
+    from sparsetoken.studies.rehearsal import rehearse as rehearse
     from sparsetoken.studies.store import Store as Store
     from sparsetoken.studies.store import StoreError as StoreError
     from sparsetoken.studies.sweep import sweep as sweep
@@ -91,7 +95,9 @@ _HOMES = {
     "simulation.experiment": ("simulate",),
     "studies.cells": ("Cell", "grid"),
     "studies.store": ("Store", "StoreError"),
+    "studies.execution": ("dask_executor", "mpi_executor", "ExecutorError"),
     "studies.sweep": ("sweep",),
+    "studies.rehearsal": ("rehearse",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

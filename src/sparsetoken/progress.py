@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
+
+
+class Advance(Protocol):
+    """One more is done, well or not."""
+
+    def __call__(self, failed: bool = False) -> None: ...
 
 
 @contextmanager
-def progress_bar(total: int, text: str, show: bool) -> Iterator[Callable[[], None]]:
-    """Yields a function that advances the bar by one; without `show` it does nothing."""
+def progress_bar(total: int, text: str, show: bool, done: int = 0) -> Iterator[Advance]:
+    """Yields a function that advances the bar by one; without `show` it does nothing.
+
+    `done` of the total were there before: they say nothing of the speed.
+    """
     if not show:
-        yield lambda: None
+        yield lambda failed=False: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        "{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        "{task.fields[failed]}",
+        TimeRemainingColumn(),
+    )
+    failures = 0
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(text, total=total)
-        yield lambda: bar.advance(task)
+        task = bar.add_task(text, total=total, completed=done, failed="")
+
+        def advance(failed: bool = False) -> None:
+            nonlocal failures
+            failures += failed
+            bar.update(task, advance=1, failed=f"{failures} failed" if failures else "")
+
+        yield advance

@@ -11,12 +11,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
-from functools import cache
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
+from sparsetoken.blas import blas_threads
 from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.errors import NoMinimiserError
@@ -90,6 +89,7 @@ def simulate(
         task, classifier, protocol, dim, seed, sampler, device, dtype, test_samples, reuse_data,
         threads,
     )  # fmt: skip
+    settings.place  # noqa: B018 (a device that is not there is refused before any work)
     repeats = whole("simulate", "repeats", repeats, least=1)
     workers = whole("simulate", "workers", workers, least=1)
     if device is not None and workers > 1:
@@ -123,7 +123,7 @@ def run_repeat(settings: Settings, index: int) -> Outcome:
         seed,
         settings.place,
     )
-    with _blas().limit(limits=settings.threads):
+    with blas_threads(settings.threads):
         try:
             if settings.sampler == "reduced":
                 outcome = reduced.run(*arguments)
@@ -155,10 +155,3 @@ def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[
                     yield waiting.pop(future), future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-@cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

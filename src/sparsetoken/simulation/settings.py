@@ -31,7 +31,7 @@ class Settings:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        _check_kinds(self.task, self.classifier, self.protocol)
+        check_kinds("simulate", self.task, self.classifier, self.protocol)
         directions = 2 if isinstance(self.classifier, Attention) else 1
         checked = {
             "dim": whole(
@@ -71,7 +71,7 @@ class Settings:
                 "simulate: query_samples·dim must be at least 1, got "
                 f"{self.protocol.query_samples:g}·{self.dim} = {self.sizes[0]} samples"
             )
-        self.place  # noqa: B018 (a device that is not there is refused before any work)
+        Device(dtype=self.dtype)  # checked; the device itself need only be where the work is done
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -91,14 +91,14 @@ class Settings:
         return Device(self.device, self.dtype)
 
 
-def _check_kinds(task: object, classifier: object, protocol: object) -> None:
+def check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
     """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
     if not isinstance(task, Task):
-        raise ValueError(f"simulate: task must be a Task, got {task!r}")
+        raise ValueError(f"{owner}: task must be a Task, got {task!r}")
     if isinstance(classifier, type) or not callable(getattr(classifier, "draw", None)):
         raise ValueError(
-            "simulate: classifier must be a classifier such as Attention() or Pooled(), "
+            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
             f"got {classifier!r}"
         )
     if not isinstance(protocol, Protocol):
-        raise ValueError(f"simulate: protocol must be a Protocol, got {protocol!r}")
+        raise ValueError(f"{owner}: protocol must be a Protocol, got {protocol!r}")

@@ -14,19 +14,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
 
+from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.experiment import run_repeat
 from sparsetoken.simulation.results import QUANTITIES, Simulation
-from sparsetoken.simulation.settings import Sampler, Settings
+from sparsetoken.simulation.settings import Sampler, Settings, check_kinds
 from sparsetoken.theory.prediction import predict
 
 Kind = Literal["theory", "simulation"]
-_KEY_VERSION = 1  # of the content that is hashed
+_KEY_VERSION = 2  # of the content that is hashed
 _TASK = tuple(field.name for field in fields(Task))
 _PROTOCOL = tuple(field.name for field in fields(Protocol))
+_SIMULATION = ("dim", "seed", "sampler", "device", "dtype", "test_samples", "reuse_data")
 
 
 @dataclass(frozen=True)
@@ -47,24 +49,32 @@ class Cell:
     repeats: int = 1
     seed: int = 0
     sampler: Sampler = "reduced"
+    device: str | None = None
+    dtype: str = "float64"
+    test_samples: int = 10_000
+    reuse_data: bool = False
 
     def __post_init__(self) -> None:
+        check_kinds("Cell", self.task, self.classifier, self.protocol)
         if self.kind not in ("theory", "simulation"):
             raise ValueError(f"Cell: kind must be 'theory' or 'simulation', got {self.kind!r}")
         if self.kind == "simulation":
             if self.dim is None:
                 raise ValueError("Cell: dim must be given for a simulation, got None")
-            object.__setattr__(self, "dim", self.settings.dim)
-            repeats = whole(Cell, "repeats", self.repeats, least=1)
-            object.__setattr__(self, "repeats", repeats)
+            settings = self.settings
+            checked = {name: getattr(settings, name) for name in ("dim", "seed", "test_samples")}
+            checked["repeats"] = whole(Cell, "repeats", self.repeats, least=1)
+            for name, value in checked.items():
+                object.__setattr__(self, name, value)
 
     @property
     def settings(self) -> Settings:
         """What `simulate` needs; one BLAS thread, so that every executor gives the same numbers."""
         assert self.dim is not None
         return Settings(
-            self.task, self.classifier, self.protocol, self.dim, self.seed, self.sampler
-        )
+            self.task, self.classifier, self.protocol, self.dim, self.seed, self.sampler,
+            self.device, self.dtype, self.test_samples, self.reuse_data,
+        )  # fmt: skip
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name, flat; those that do not matter are None."""
@@ -77,12 +87,16 @@ class Cell:
         values |= {name: getattr(self.protocol, name) for name in _PROTOCOL}
         values |= {"loss": _name(loss)}
         values |= {f"loss_{name}": value for name, value in _dataclass_values(loss).items()}
-        values |= {
-            "dim": self.dim if simulated else None,
-            "seed": self.seed if simulated else None,
-            "sampler": self.sampler if simulated else None,
-        }
+        values |= {name: getattr(self, name) if simulated else None for name in _SIMULATION}
+        if self.sampler != "tokens":
+            values |= {"test_samples": None, "reuse_data": None}
         return values
+
+    @property
+    def shares(self) -> tuple[Any, ...]:
+        """Equal for cells whose work has something in common: the law, in theory."""
+        recipe = replace(self.protocol, readout_samples=1.0, ridge=1.0)
+        return (self.kind, self.task, self.classifier, recipe, self.dim, self.sampler)
 
     def units(self) -> list[Unit]:
         """The rows this cell asks for, in order."""
@@ -116,11 +130,12 @@ def answer(unit: Unit) -> Row:
     start = time.perf_counter()
     status, message, results = "ok", "", {}
     try:
-        if unit.cell.kind == "theory":
-            results = _by_theory(unit.cell)
-        else:
-            message, results = _by_simulation(unit.cell, unit.repeat)
-            status = "no fit" if message else "ok"
+        with one_blas_thread():
+            if unit.cell.kind == "theory":
+                results = _by_theory(unit.cell)
+            else:
+                message, results = _by_simulation(unit.cell, unit.repeat)
+                status = "no fit" if message else "ok"
     except Exception as error:
         status, message = "failed", f"{type(error).__name__}: {error}"
     seconds = time.perf_counter() - start
@@ -164,9 +179,8 @@ def grid(**axes: Any) -> list[Cell]:
     for name in axes:
         if name not in allowed:
             raise ValueError(f"grid: {name!r} must be one of {', '.join(sorted(allowed))}")
-    for name in ("classifier",):
-        if name not in axes:
-            raise ValueError(f"grid: {name} must be given")
+    if "classifier" not in axes:
+        raise ValueError("grid: classifier must be given")
     lists = {name: value if isinstance(value, list) else [value] for name, value in axes.items()}
     for name, values in lists.items():
         if not values:
@@ -214,6 +228,11 @@ def _dataclass_values(thing: Any) -> dict[str, Any]:
 def _key(content: dict[str, Any], repeat: int) -> str:
     whole_content = {**content, "repeat": repeat, "key_version": _KEY_VERSION}
     return hashlib.sha256(json.dumps(whole_content, sort_keys=True).encode()).hexdigest()
+
+
+def failed(unit: Unit, message: str) -> Row:
+    """The row of a unit that gave none itself."""
+    return Row(unit.key, unit.repeat, unit.cell.parameters(), "failed", message, {}, 0.0)
 
 
 def plain(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -1,90 +1,176 @@
 r"""Where the work is done: here, in processes, or on any `concurrent.futures.Executor`.
 
-Processes may die (out of memory, a signal). A pool that broke is replaced; what it had under way is
-tried again, each unit in a process of its own, at most three times. What kills three processes is a
-failed row, and the sweep goes on.
+Cells that share a law follow one another, so that a worker builds it once. Of our own processes
+each works through one law at a time, and takes from the longest queue when there are fewer laws
+than processes. Workers may die (out of memory, a signal): their work is tried again elsewhere, at
+most three times, then it is a failed row, and the sweep goes on.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
-from collections.abc import Iterator
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Generator, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
+    CancelledError,
     Executor,
     Future,
     ProcessPoolExecutor,
     wait,
 )
+from contextlib import contextmanager
 from itertools import islice
+from typing import Any, cast
 
 from sparsetoken.model.checks import whole
-from sparsetoken.studies.cells import Row, Unit, answer
+from sparsetoken.studies.cells import Row, Unit, answer, failed
 
-TRIES = 3
-_IN_FLIGHT = 4  # units per process under way
-_IN_FLIGHT_ELSEWHERE = 256  # with an executor of the user's: enough for a cluster
+RETRIES = 3  # as a Dask scheduler has it
+_QUEUED = 4  # units under way per process: one runs, the others wait for it
+_QUEUED_ELSEWHERE = 256  # with an executor of the user's: enough for a cluster
 
 
-def answers(units: list[Unit], executor: Executor | int | None) -> Iterator[Row]:
+class ExecutorError(RuntimeError):
+    """The executor is gone; rows that were finished are in the store.
+
+    >>> raise ExecutorError("the executor broke: no scheduler at tcp://127.0.0.1:8786")
+    Traceback (most recent call last):
+        ...
+    sparsetoken.studies.execution.ExecutorError: the executor broke: no scheduler at
+    tcp://127.0.0.1:8786
+    """
+
+
+def answers(units: list[Unit], executor: Executor | int | None) -> Generator[Row]:
     """Rows as they are finished, with a bounded number of units under way.
 
     `executor` is None (here, one after the other), a number of processes, or any executor.
     """
+    laws: dict[Any, deque[Unit]] = {}
+    for unit in units:
+        laws.setdefault(unit.cell.shares, deque()).append(unit)
+    queues = list(laws.values())
     if executor is None:
-        yield from map(answer, units)
+        yield from map(answer, _in_order(queues))
     elif isinstance(executor, Executor):
-        yield from _submitted(iter(units), executor, _IN_FLIGHT_ELSEWHERE, [])
+        yield from _submitted(_in_order(queues), executor)
     else:
-        yield from _in_processes(units, whole("sweep", "executor", executor, least=1))
+        yield from _in_processes(queues, whole("sweep", "executor", executor, least=1))
 
 
-def _in_processes(units: list[Unit], processes: int) -> Iterator[Row]:
-    left = iter(units)
-    while True:
-        lost: list[Unit] = []
-        with _pool(processes) as pool:
-            try:
-                yield from _submitted(left, pool, _IN_FLIGHT * processes, lost)
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
-        if not lost:
-            return
-        yield from map(_alone, lost)  # one of them may be to blame, the others are not
+def _in_order(queues: list[deque[Unit]]) -> Iterator[Unit]:
+    return (unit for queue in queues for unit in queue)
 
 
-def _alone(unit: Unit) -> Row:
-    """A unit in a process of its own: if that dies, it was this unit's doing, or bad luck."""
-    for _ in range(TRIES):
-        with _pool(1) as pool:
-            try:
-                return pool.submit(answer, unit).result()
-            except BrokenExecutor:
-                continue
-    message = f"the process that computed it died, {TRIES} times"
-    return Row(unit.key, unit.repeat, unit.cell.parameters(), "failed", message, {}, 0.0)
+def _in_processes(queues: list[deque[Unit]], processes: int) -> Iterator[Row]:
+    """Our own processes: one that dies names the unit it was at."""
+    fresh = deque(queues)
+    lanes = [_Lane() for _ in range(min(processes, sum(map(len, queues))))]
+    deaths: Counter[str] = Counter()
+    try:
+        while True:
+            for lane in lanes:
+                while len(lane.under_way) < _QUEUED:
+                    if not lane.queue:
+                        lane.queue = fresh.popleft() if fresh else max(queues, key=len)
+                    if not lane.queue:
+                        break
+                    lane.submit(lane.queue.popleft())
+            waiting = [future for lane in lanes for future in lane.under_way]
+            if not waiting:
+                return
+            wait(waiting, return_when=FIRST_COMPLETED)
+            for lane in lanes:
+                yield from lane.finished()
+                culprit = lane.mourn()
+                if culprit is not None:
+                    deaths[culprit.key] += 1
+                    if deaths[culprit.key] <= RETRIES:
+                        lane.queue.appendleft(culprit)
+                    else:
+                        yield failed(culprit, _died(RETRIES + 1))
+    finally:
+        for lane in lanes:
+            lane.pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
-    """Ctrl-C reaches every process of a terminal: the parent alone answers to it."""
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    return ProcessPoolExecutor(processes, initializer=signal.signal, initargs=ignore)
+class _Lane:
+    """One process, the units it has under way in order, and the queue it takes them from."""
+
+    def __init__(self) -> None:
+        self.pool = _pool()
+        self.under_way: dict[Future[Row], Unit] = {}
+        self.queue: deque[Unit] = deque()
+
+    def submit(self, unit: Unit) -> None:
+        try:
+            future = self.pool.submit(answer, unit)
+        except BrokenExecutor as error:  # noticed here first
+            future = Future()
+            future.set_exception(error)
+        self.under_way[future] = unit
+
+    def finished(self) -> Iterator[Row]:
+        for future in list(self.under_way):
+            if not future.done() or _broken(future):
+                return
+            del self.under_way[future]
+            yield future.result()
+
+    def mourn(self) -> Unit | None:
+        """If the process died: a new one, and the unit that was running; the rest goes back."""
+        first = next(iter(self.under_way), None)
+        if first is None or not _broken(first):
+            return None
+        self.pool.shutdown()
+        culprit, *innocent = self.under_way.values()
+        self.queue.extendleft(reversed(innocent))
+        self.under_way.clear()
+        self.pool = _pool()
+        return culprit
 
 
-def _submitted(
-    left: Iterator[Unit], executor: Executor, most: int, lost: list[Unit]
-) -> Iterator[Row]:
-    """Rows from an executor; units under way when it breaks are put into `lost`."""
+def _broken(future: Future[Row]) -> bool:
+    return future.done() and isinstance(future.exception(), BrokenExecutor)
+
+
+def _pool() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, initializer=_settle_in)
+
+
+def _settle_in() -> None:
+    """Ctrl-C reaches every process of a terminal: the parent alone answers to it.
+
+    A worker whose parent is killed would wait for work for ever: it leaves with it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def leave() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=leave, daemon=True).start()
+
+
+def _died(times: int) -> str:
+    return f"the process that computed it died, {times} times"
+
+
+def _submitted(units: Iterator[Unit], executor: Executor) -> Iterator[Row]:
+    """Rows from an executor that looks after its own workers."""
     waiting: dict[Future[Row], Unit] = {}
     try:
         while True:
-            for unit in islice(left, most - len(waiting)):
-                try:
-                    waiting[executor.submit(answer, unit)] = unit
-                except BrokenExecutor:
-                    lost.append(unit)
-                    break
+            for unit in islice(units, _QUEUED_ELSEWHERE - len(waiting)):
+                waiting[executor.submit(answer, unit)] = unit
             if not waiting:
                 return
             finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
@@ -92,14 +178,63 @@ def _submitted(
                 unit = waiting.pop(future)
                 try:
                     row = future.result()
-                except BrokenExecutor:
-                    lost.append(unit)
-                    continue
+                except _killed_workers() as error:
+                    row = failed(unit, _died(error.allowed_failures + 1))
                 yield row
-            if lost:
-                lost += waiting.values()
-                waiting.clear()
-                return
+    except CancelledError:
+        raise ExecutorError("the executor broke: it cancelled its work") from None
+    except Exception as error:  # `answer` raises nothing: this is the executor's own
+        reason = f"{type(error).__name__}: {error}"
+        raise ExecutorError(f"the executor broke: {reason}") from error
     finally:
         for future in waiting:
             future.cancel()
+
+
+def _killed_workers() -> Any:
+    """What Dask raises for work that killed too many of its workers."""
+    dask = sys.modules.get("distributed")
+    return dask.KilledWorker if dask else ()
+
+
+@contextmanager
+def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
+    """A Dask cluster: the scheduler at an address, or "local" for processes on this machine."""
+    try:
+        import distributed
+    except ImportError:
+        raise ValueError("dask needs distributed (pip install 'sparsetoken[dask]')") from None
+    if address == "local":
+        cluster = distributed.LocalCluster(
+            n_workers=whole("sweep", "processes", processes, least=1),
+            threads_per_worker=1,
+            dashboard_address=None,
+            host="127.0.0.1",
+        )
+        with cluster, distributed.Client(cluster) as client:
+            yield client.get_executor(pure=False)
+        return
+    try:
+        client = distributed.Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            "dask must be 'local' or the address of a running scheduler such as "
+            f"tcp://10.0.0.1:8786, got {address!r} ({_first_line(error)})"
+        ) from None
+    with client:
+        yield client.get_executor(pure=False)
+
+
+@contextmanager
+def mpi_executor() -> Iterator[Executor | None]:
+    """All ranks of an MPI job: rank 0 gets the executor, the others work, then get None."""
+    try:
+        from mpi4py.futures import MPICommExecutor
+    except ImportError:
+        raise ValueError("mpi needs mpi4py (pip install 'sparsetoken[mpi]')") from None
+    with MPICommExecutor() as executor:
+        yield cast("Executor | None", executor)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -9,6 +9,7 @@ is.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import sqlite3
@@ -68,6 +69,7 @@ class Store:
                 self._create()
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._identity = None if self.path is None else _identity(self.path)
 
     def _has_table(self) -> bool:
         found = self._connection.execute("SELECT name FROM sqlite_master WHERE name = 'results'")
@@ -105,10 +107,10 @@ class Store:
             version,
         )
         with self._complaints():
-            self._check_still_there()
             self._connection.execute(
                 f"INSERT OR {verb} INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
             )
+            self._check_still_there()
 
     def statuses(self, keys: Iterable[str]) -> dict[str, str]:
         """Status of those keys that are there."""
@@ -130,9 +132,19 @@ class Store:
                 yield _flat(by_key[key])
 
     def _check_still_there(self) -> None:
-        """A file deleted under way would take all that follows with it."""
-        if self.path is not None and not self.path.exists():
-            raise StoreError(f"store {str(self.path)!r} has been deleted or moved while in use")
+        """A file that is deleted, moved or replaced under way lives on unseen: save its rows."""
+        if self.path is None or _identity(self.path) == self._identity:
+            return
+        names = (
+            self.path.with_name(f"{self.path.name}.rescued{i or ''}") for i in itertools.count()
+        )
+        rescued = next(name for name in names if not name.exists())
+        with contextlib.closing(sqlite3.connect(rescued)) as copy:
+            self._connection.backup(copy)
+        raise StoreError(
+            f"store {str(self.path)!r} has been deleted, moved or replaced while in use; "
+            f"all its rows are in {str(rescued)!r}"
+        )
 
     @contextlib.contextmanager
     def _complaints(self) -> Iterator[None]:
@@ -140,7 +152,17 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"store {str(self.path)!r} cannot be used: {error}") from None
+            raise StoreError(
+                f"store {str(self.path)!r} cannot be used: {error} (rows that are in it are safe)"
+            ) from None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _check_file(path: Path) -> None:

@@ -19,7 +19,8 @@ from sparsetoken.model.task import Task
 from sparsetoken.studies.cells import Cell, grid
 
 _TABLES = {"task": Task, "protocol": Protocol}
-_TOP = ("kind", "classifier", "dim", "repeats", "seed", "sampler", "cosine", "sharpness")
+_CELL = [field.name for field in fields(Cell) if field.name not in _TABLES]
+_TOP = (*_CELL, "cosine", "sharpness")
 
 
 def load_study(path: str | os.PathLike[str]) -> list[Cell]:
@@ -62,7 +63,7 @@ def _table(name: str, table: str, values: Any) -> dict[str, Any]:
             raise ValueError(
                 f"study {name}: key {key!r} under [{table}] must be one of {', '.join(allowed)}"
             )
-    if "places" in values:  # one list of weights, not an axis
+    if isinstance(values.get("places"), list):  # one list of weights, not an axis
         values = {**values, "places": [tuple(values["places"])]}
     return values
 

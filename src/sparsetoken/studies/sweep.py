@@ -6,14 +6,17 @@ at any moment loses at most the rows under way.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from concurrent.futures import Executor
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from sparsetoken.blas import one_blas_thread
 from sparsetoken.progress import progress_bar
 from sparsetoken.studies.cells import Cell, plain, units_of
-from sparsetoken.studies.execution import answers
+from sparsetoken.studies.execution import ExecutorError, answers
 from sparsetoken.studies.store import Store
 
 if TYPE_CHECKING:
@@ -71,13 +74,27 @@ def sweep(
         there = kept.statuses(unit.key for unit in units)
         done = {key for key, status in there.items() if not (retry_failed and status == "failed")}
         missing = [unit for unit in units if unit.key not in done]
-        with progress_bar(len(units), "sweep", progress) as advance:
-            for _ in range(len(units) - len(missing)):
-                advance()
-            for row in answers(missing, executor):
-                kept.add(row, _version(), again=row.key in there)
-                advance()
+        count, made_by = len(done), version("sparsetoken")
+        with (
+            one_blas_thread(),
+            progress_bar(len(units), "sweep", progress, done=count) as advance,
+            contextlib.closing(answers(missing, executor)) as rows,
+        ):
+            try:
+                for row in rows:
+                    kept.add(row, made_by, again=row.key in there)
+                    advance(failed=row.status == "failed")
+                    count += 1
+            except (KeyboardInterrupt, ExecutorError) as stop:
+                raise type(stop)(_how_to_resume(stop, count, len(units), store)) from None
         return tidy(kept.rows(unit.key for unit in units))
+
+
+def _how_to_resume(stop: BaseException, done: int, total: int, store: Any) -> str:
+    finished = f"{done} of {total} rows are finished"
+    if store is not None:
+        finished += f" and kept in {str(store)!r}; the same sweep again computes the rest"
+    return "; ".join([*map(str, stop.args), finished])
 
 
 def tidy(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
@@ -87,9 +104,3 @@ def tidy(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame([plain(row) for row in rows])
     first = [name for name in table.columns if name not in (*_RESULTS, *_LAST)]
     return table.reindex(columns=[*first, *_RESULTS, *_LAST])
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("sparsetoken")

@@ -1,27 +1,14 @@
-"""The command line: one verb a command, the same words as the fields of the library.
-
-A readable table by default, `--json` for programs. A wrong value is one line on standard error and
-exit code 2; a computation that cannot be done is one line and exit code 1.
-"""
+"""One question, answered at once: predict, simulate, capacity, oracle."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import math
-import os
-import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
-
-import tyro
+from typing import Any, Literal, get_args
 
 import sparsetoken as st
-from sparsetoken.model.losses import LOSSES, Loss
+from sparsetoken.cli.output import note, show
 
 ClassifierName = Literal["attention", "vectorized", "pooled"]
 
@@ -64,10 +51,7 @@ class _Command(ABC):
         self.show(self.rows())
 
     def show(self, rows: list[dict[str, Any]]) -> None:
-        if self.json:
-            print(json.dumps([{k: _plain(v) for k, v in row.items()} for row in rows], indent=1))
-        else:
-            _print_table(rows)
+        show(rows, self.json)
 
 
 @dataclass(frozen=True)
@@ -144,7 +128,7 @@ class Simulate(_Command):
                 threads=self.threads, progress=not self.no_progress and sys.stderr.isatty(),
             )  # fmt: skip
             for status in sorted(set(run.status) - {"ok"}):
-                _note(f"{name}: {run.status.count(status)} of {len(run)} repeats: {status}")
+                note(f"{name}: {run.status.count(status)} of {len(run)} repeats: {status}")
             rows += _beside_theory(name, st.predict(self.task, classifier, self.protocol), run)
             if run.interrupted:
                 self.show(rows)
@@ -232,210 +216,3 @@ class Oracle:
         return rows
 
     run, show = _Command.run, _Command.show
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Answer every cell of a study file; what the store already has is not computed again.
-
-    Stop it at any moment (Ctrl-C, or worse) and run the same command to resume.
-    examples/study.toml is a study with every key explained.
-    """
-
-    study: tyro.conf.Positional[str]
-    """A TOML file: every combination of its lists is a cell."""
-    store: str
-    """SQLite file that keeps every finished row; made if it is not there."""
-    processes: int = 1
-    """Processes that share the work; the numbers do not depend on it."""
-    retry_failed: bool = False
-    """Compute rows again that failed."""
-    no_progress: bool = False
-    """No progress bar on standard error."""
-
-    def run(self) -> None:
-        from sparsetoken.studies.study_file import load_study
-
-        cells = load_study(self.study)
-        try:
-            table = st.sweep(
-                cells,
-                self.store,
-                self.processes if self.processes != 1 else None,
-                progress=not self.no_progress and sys.stderr.isatty(),
-                retry_failed=self.retry_failed,
-            )
-        except KeyboardInterrupt:
-            again = "the same command resumes; finished rows are kept"
-            raise KeyboardInterrupt(again) from None
-        counts = table.status.value_counts().to_dict()
-        words = ", ".join(f"{count} {status}" for status, count in counts.items())
-        print(f"{len(table)} rows in {self.store}: {words}")
-        for message in table.message[table.status == "failed"].unique()[:5]:
-            _note(message)
-
-
-@dataclass(frozen=True)
-class Export:
-    """Write all rows of a store as a CSV or Parquet table."""
-
-    store: tyro.conf.Positional[str]
-    """The SQLite file of a sweep."""
-    csv: str | None = None
-    """CSV file to write."""
-    parquet: str | None = None
-    """Parquet file to write (needs pyarrow)."""
-
-    def run(self) -> None:
-        if (self.csv is None) == (self.parquet is None):
-            raise ValueError("export: give one of --csv FILE and --parquet FILE")
-        if not os.path.exists(self.store):
-            raise ValueError(f"export: store must be a file that exists, got {self.store!r}")
-        from sparsetoken.studies.sweep import tidy
-
-        with st.Store(self.store) as store:
-            table = tidy(store.rows())
-        if self.csv is not None:
-            table.to_csv(self.csv, index=False)
-        else:
-            try:
-                table.to_parquet(self.parquet)
-            except ImportError:
-                raise ValueError("export: parquet needs pyarrow (pip install pyarrow)") from None
-        print(f"{len(table)} rows in {self.csv or self.parquet}")
-
-
-Command = (
-    Annotated[Predict, tyro.conf.subcommand("predict")]
-    | Annotated[Simulate, tyro.conf.subcommand("simulate")]
-    | Annotated[Capacity, tyro.conf.subcommand("capacity")]
-    | Annotated[Oracle, tyro.conf.subcommand("oracle")]
-    | Annotated[Sweep, tyro.conf.subcommand("sweep")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters gets question marks
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    if "--version" in arguments:
-        print(f"sparsetoken {st.__version__}")
-        return 0
-    messages = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(messages):
-            command = _parse(arguments)
-    except SystemExit as stop:
-        if stop.code:
-            return _complain(_one_line(messages.getvalue()), 2)
-        return 0
-    except BrokenPipeError:
-        _silence()  # of --help | head
-        return 0
-    try:
-        command.run()
-        sys.stdout.flush()
-    except ValueError as error:
-        return _complain(error, 2)
-    except st.ConvergenceError as error:
-        return _complain(error, 1)
-    except KeyboardInterrupt as stop_:
-        return _complain(": ".join(["interrupted", *map(str, stop_.args)]), 130)
-    except BrokenPipeError:
-        _silence()  # the reader has seen enough (| head)
-    except OSError as error:
-        _silence()
-        return _complain(error, 1)
-    return 0
-
-
-def _complain(message: object, code: int) -> int:
-    _note(message)
-    return code
-
-
-def _note(message: object) -> None:
-    print(f"sparsetoken: {message}", file=sys.stderr)
-
-
-def _silence() -> None:
-    """Standard output is gone: let Python's own flush at exit go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _parse(arguments: Sequence[str]) -> Any:
-    registry = tyro.constructors.ConstructorRegistry()
-
-    @registry.primitive_rule
-    def loss_by_name(
-        info: tyro.constructors.PrimitiveTypeInfo,
-    ) -> tyro.constructors.PrimitiveConstructorSpec[Loss] | None:
-        if info.type is not Loss:
-            return None
-        return tyro.constructors.PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="{" + ",".join(LOSSES) + "}",
-            instance_from_str=lambda words: LOSSES[words[0]],
-            is_instance=lambda value: hasattr(value, "moments"),
-            str_from_instance=lambda loss: [name for name in LOSSES if LOSSES[name] == loss],
-            choices=tuple(LOSSES),
-        )
-
-    with registry:
-        return tyro.cli(
-            Command,
-            prog="sparsetoken",
-            description=(
-                "When does attention pooling find a weak, sparse signal that linear pooling "
-                "misses, and how much data does that take? (--version prints the version)"
-            ),
-            args=arguments,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
-        )
-
-
-def _one_line(box: str) -> str:
-    """The first paragraph of a boxed message, without the box and the parser's own names."""
-    lines = [line.strip("│╭╮╰╯|+ ") for line in box.splitlines()]
-    words: list[str] = []
-    for line in lines[1:]:
-        rule = re.fullmatch("[─-]{3,}", line) is not None
-        if words and (rule or not line):
-            break
-        words += [] if rule else [line]
-    text = " ".join(words) or " ".join(lines)
-    return re.sub(r"^Error parsing \S*__tyro\S*: ", "", text) + " (see --help)"
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinity: it becomes a word that float() reads."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table()
-    for name in rows[0] if rows else []:
-        words = name in ("classifier", "quantity")
-        table.add_column(name.replace("_", " "), justify="left" if words else "right")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
-    console.print(table)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,123 @@
+"""The command line: one verb a command, the same words as the fields of the library.
+
+A readable table by default, `--json` for programs. A wrong value is one line on standard error and
+exit code 2; a computation that cannot be done is one line and exit code 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import tyro
+
+import sparsetoken as st
+from sparsetoken.cli.output import note
+from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
+from sparsetoken.cli.studies import Export, Sweep
+from sparsetoken.model.losses import LOSSES, Loss
+
+Command = (
+    Annotated[Predict, tyro.conf.subcommand("predict")]
+    | Annotated[Simulate, tyro.conf.subcommand("simulate")]
+    | Annotated[Capacity, tyro.conf.subcommand("capacity")]
+    | Annotated[Oracle, tyro.conf.subcommand("oracle")]
+    | Annotated[Sweep, tyro.conf.subcommand("sweep")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters gets question marks
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if "--version" in arguments:
+        print(f"sparsetoken {st.__version__}")
+        return 0
+    messages = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(messages):
+            command = _parse(arguments)
+    except SystemExit as stop:
+        if stop.code:
+            return _complain(_one_line(messages.getvalue()), 2)
+        return 0
+    except BrokenPipeError:
+        _silence()  # of --help | head
+        return 0
+    try:
+        command.run()
+        sys.stdout.flush()
+    except ValueError as error:
+        return _complain(error, 2)
+    except (st.ConvergenceError, st.ExecutorError) as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt as stop_:
+        return _complain(": ".join(["interrupted", *map(str, stop_.args)]), 130)
+    except BrokenPipeError:
+        _silence()  # the reader has seen enough (| head)
+    except OSError as error:
+        _silence()
+        return _complain(error, 1)
+    return 0
+
+
+def _complain(message: object, code: int) -> int:
+    note(message)
+    return code
+
+
+def _silence() -> None:
+    """Standard output is gone: let Python's own flush at exit go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _parse(arguments: Sequence[str]) -> Any:
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def loss_by_name(
+        info: tyro.constructors.PrimitiveTypeInfo,
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Loss] | None:
+        if info.type is not Loss:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="{" + ",".join(LOSSES) + "}",
+            instance_from_str=lambda words: LOSSES[words[0]],
+            is_instance=lambda value: hasattr(value, "moments"),
+            str_from_instance=lambda loss: [name for name in LOSSES if LOSSES[name] == loss],
+            choices=tuple(LOSSES),
+        )
+
+    with registry:
+        return tyro.cli(
+            Command,
+            prog="sparsetoken",
+            description=(
+                "When does attention pooling find a weak, sparse signal that linear pooling "
+                "misses, and how much data does that take? (--version prints the version)"
+            ),
+            args=arguments,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
+        )
+
+
+def _one_line(box: str) -> str:
+    """The first paragraph of a boxed message, without the box and the parser's own names."""
+    lines = [line.strip("│╭╮╰╯|+ ") for line in box.splitlines()]
+    words: list[str] = []
+    for line in lines[1:]:
+        rule = re.fullmatch("[─-]{3,}", line) is not None
+        if words and (rule or not line):
+            break
+        words += [] if rule else [line]
+    text = " ".join(words) or " ".join(lines)
+    return re.sub(r"^Error parsing \S*__tyro\S*: ", "", text) + " (see --help)"

@@ -1,0 +1,130 @@
+"""Many questions at once: sweep, export."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import tyro
+
+import sparsetoken as st
+from sparsetoken.cli.output import note, show
+from sparsetoken.model.checks import whole
+from sparsetoken.studies.execution import dask_executor, mpi_executor
+from sparsetoken.studies.rehearsal import rehearse
+from sparsetoken.studies.study_file import load_study
+from sparsetoken.studies.sweep import tidy
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Answer every cell of a study file; what the store already has is not computed again.
+
+    Stop it at any moment (Ctrl-C, or worse) and run the same command to resume.
+    examples/study.toml is a study with every key explained, docs/cluster.md shows clusters.
+    """
+
+    study: tyro.conf.Positional[str]
+    """A TOML file: every combination of its lists is a cell."""
+    store: str
+    """SQLite file that keeps every finished row; made if it is not there."""
+    processes: int = 1
+    """Processes that share the work (with --dask local, its workers)."""
+    dask: str | None = None
+    """Work on a Dask cluster: the address of its scheduler, or local to start one here."""
+    mpi: bool = False
+    """Work on the ranks of an MPI job (run under mpiexec; rank 0 keeps the store)."""
+    dry_run: bool = False
+    """Compute nothing: print the cells and an estimate of the time."""
+    retry_failed: bool = False
+    """Compute rows again that failed."""
+    no_progress: bool = False
+    """No progress bar on standard error."""
+
+    def run(self) -> None:
+        if self.dask is not None and self.mpi:
+            raise ValueError("sweep: give one of --dask and --mpi")
+        processes = whole("sweep", "processes", self.processes, least=1)
+        if self.dry_run:
+            self._rehearse(load_study(self.study), processes)
+        elif self.mpi:
+            with mpi_executor() as executor:
+                if executor is not None:  # rank 0; the others have worked for it
+                    self._sweep(load_study(self.study), executor)
+        elif self.dask is not None:
+            cells = load_study(self.study)
+            with dask_executor(self.dask, processes) as executor:
+                self._sweep(cells, executor)
+        else:
+            self._sweep(load_study(self.study), processes if processes > 1 else None)
+
+    def _sweep(self, cells: list[st.Cell], executor: Executor | int | None) -> None:
+        progress = not self.no_progress and sys.stderr.isatty()
+        table = st.sweep(cells, self.store, executor, progress, self.retry_failed)
+        counts = table.status.value_counts().to_dict()
+        words = ", ".join(f"{count} {status}" for status, count in counts.items())
+        print(f"{len(table)} rows in {self.store}: {words}")
+        for message in table.message[table.status == "failed"].unique()[:5]:
+            note(message)
+
+    def _rehearse(self, cells: list[st.Cell], processes: int) -> None:
+        forecasts = rehearse(cells, self.store)
+        rows = [
+            {
+                **{name: value for name, value in each.alike.items() if name != "device"},
+                "cells": each.cells,
+                "rows": each.rows,
+                "missing": each.missing,
+                "seconds_per_row": each.seconds_per_row,
+                "time": None if each.seconds is None else _duration(each.seconds),
+            }
+            for each in forecasts
+        ]
+        show(rows, as_json=False)
+        total = sum(each.seconds or 0.0 for each in forecasts) / processes
+        unknown = sum(each.missing for each in forecasts if each.seconds is None)
+        at_least = f"more than {_duration(total)} ({unknown} rows not timed)"
+        time = at_least if unknown else f"about {_duration(total)}"
+        missing = sum(each.missing for each in forecasts)
+        where = "one process" if processes == 1 else f"{processes} processes"
+        print(f"{len(cells)} cells, {missing} rows to compute: {time} with {where}")
+
+
+def _duration(seconds: float) -> str:
+    """Two digits of what a person waits for."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} s"
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write all rows of a store as a CSV or Parquet table."""
+
+    store: tyro.conf.Positional[str]
+    """The SQLite file of a sweep."""
+    csv: str | None = None
+    """CSV file to write."""
+    parquet: str | None = None
+    """Parquet file to write (needs pyarrow)."""
+
+    def run(self) -> None:
+        if (self.csv is None) == (self.parquet is None):
+            raise ValueError("export: give one of --csv FILE and --parquet FILE")
+        if not os.path.exists(self.store):
+            raise ValueError(f"export: store must be a file that exists, got {self.store!r}")
+        with st.Store(self.store) as store:
+            table = tidy(store.rows())
+        if self.csv is not None:
+            table.to_csv(self.csv, index=False)
+        else:
+            try:
+                table.to_parquet(self.parquet)
+            except ImportError:
+                raise ValueError(
+                    "export: parquet needs pyarrow (pip install 'sparsetoken[parquet]')"
+                ) from None
+        print(f"{len(table)} rows in {self.csv or self.parquet}")
