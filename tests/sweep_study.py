@@ -1,4 +1,8 @@
-"""A small study, for the tests of sweeps: imported by them, and run by them as a program."""
+"""Small studies, for the tests of sweeps: imported by them, and run by them as a program.
+
+python sweep_study.py STORE WHERE REPEATS; WHERE is 0 (here), a number of processes, `mpi`, or the
+address of a Dask scheduler.
+"""
 
 from __future__ import annotations
 
@@ -28,5 +32,27 @@ def study(repeats=6):
     return simulated + theory
 
 
+def same(left, right):
+    """Equal to the last bit, but for how long it took."""
+    left, right = (table.drop(columns="seconds") for table in (left, right))
+    assert list(left.columns) == list(right.columns)
+    for name in left.columns:
+        a, b = left[name], right[name]
+        assert ((a == b) | (a.isna() & b.isna())).all(), name
+
+
+def main(store, where, repeats):
+    cells = study(int(repeats))
+    if where == "mpi":
+        with st.mpi_executor() as executor:
+            if executor is not None:
+                st.sweep(cells, store, executor)
+    elif ":" in where:
+        with st.dask_executor(where) as executor:
+            st.sweep(cells, store, executor)
+    else:
+        st.sweep(cells, store, int(where) or None)
+
+
 if __name__ == "__main__":
-    st.sweep(study(), store=sys.argv[1], executor=int(sys.argv[2]) or None)
+    main(*sys.argv[1:])

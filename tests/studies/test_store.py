@@ -118,10 +118,16 @@ def test_a_read_only_store(tmp_path, monkeypatch):
     assert path.read_bytes() == before
 
 
-def test_a_store_deleted_under_way_loses_nothing_silently(tmp_path):
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_store_deleted_or_replaced_under_way_is_rescued(tmp_path, replaced):
     path = tmp_path / "runs.sqlite"
     with st.Store(path) as store:
         store.add(row("a"), "0.1.0")
         path.unlink()
-        with pytest.raises(st.StoreError, match="deleted or moved"):
+        if replaced:
+            path.write_text("mine")
+        with pytest.raises(st.StoreError, match="deleted, moved or replaced"):
             store.add(row("b"), "0.1.0")
+    with st.Store(tmp_path / "runs.sqlite.rescued") as store:
+        assert [each["key"] for each in store.rows()] == ["a", "b"]
+    assert path.read_text() == "mine" if replaced else not path.exists()

@@ -1,31 +1,21 @@
-"""`sweep`: the same table whatever happens on the way. Real processes, real signals."""
+"""`sweep`: cells to a table, whatever the executor; what goes wrong is a row or a sentence."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import sparsetoken as st
-import sweep_study
+from sparsetoken.blas import blas_threads, one_blas_thread
+from sparsetoken.model import attention
 from sparsetoken.studies import cells as cells_module
 from sparsetoken.studies.cells import answer
-from sweep_study import study
-
-
-def same(left, right):
-    """Equal to the last bit, but for how long it took."""
-    left, right = (table.drop(columns="seconds") for table in (left, right))
-    assert list(left.columns) == list(right.columns)
-    for name in left.columns:
-        a, b = left[name], right[name]
-        assert ((a == b) | (a.isna() & b.isna())).all(), name
+from sweep_study import same, study
 
 
 @pytest.fixture(scope="module")
@@ -107,55 +97,76 @@ def test_a_sample_of_one_class_is_a_row_too():
     assert table.status.tolist() == ["no fit", "no fit"] and "one class only" in table.message[0]
 
 
-def start(tmp_path, processes):
-    return subprocess.Popen(
-        [sys.executable, sweep_study.__file__, str(tmp_path / "runs.sqlite"), str(processes)],
-        start_new_session=True,
-        stderr=subprocess.PIPE,
+def test_laws_are_built_once_per_process(tmp_path, monkeypatch):
+    """More laws than are kept, the law varying fastest: cells are taken law by law."""
+    builds = tmp_path / "builds"
+    original = attention._cloud
+
+    def noted(task, cosine, sharpness, positive, dtype):
+        if positive:
+            with builds.open("a") as file:
+                file.write(f"{os.getpid()} {cosine}\n")
+        return original(task, cosine, sharpness, positive, dtype)
+
+    monkeypatch.setattr(attention, "_cloud", noted)
+    cosines = np.linspace(0.1, 0.95, 34)
+    cells = st.grid(
+        length=2, sparsity=1, strength=3.0, ridge=0.01, readout_samples=[1.0, 4.0],
+        loss=st.Square(), classifier=[st.Attention(float(each), 1.0) for each in cosines],
+    )  # fmt: skip
+    attention.cached_attention_law.cache_clear()
+    serial = st.sweep(cells)
+    assert len(builds.read_text().splitlines()) == 34
+    builds.unlink()
+    attention.cached_attention_law.cache_clear()
+    same(st.sweep(cells, executor=2), serial)
+    built = builds.read_text().splitlines()
+    assert len(set(built)) == len(built)  # never twice in a process
+    assert len(built) <= 36  # the two share laws at the end only
+
+
+def test_one_blas_thread_while_any_thread_is_inside():
+    from threadpoolctl import threadpool_info
+
+    def most():
+        return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+
+    with blas_threads(2):
+        before = most()
+        with one_blas_thread():
+            with ThreadPoolExecutor(2) as pool:
+                pool.submit(st.sweep, st.grid(task=st.Task(5, 1, 2.0), classifier=st.Pooled()))
+                assert pool.submit(most).result() == 1
+            assert most() == 1
+        assert most() == before == 2
+
+
+def test_cells_say_what_fixes_their_numbers():
+    """Parameters that change nothing do not change the key; every other does."""
+    task, simulated = st.Task(5, 1, 2.0), dict(kind="simulation", dim=30)
+    cell = st.Cell(task, st.Attention(), st.Protocol(), **simulated)
+    key = cell.units()[0].key
+    for change in (
+        dict(seed=1), dict(dtype="float32"), dict(device="cuda"), dict(dim=31),
+        dict(sampler="tokens"), dict(task=st.Task(5, 1, 2.5)), dict(classifier=st.Pooled()),
+        dict(protocol=st.Protocol(loss=st.Huber(0.5))), dict(classifier=st.Attention(0.5, 1.0)),
+    ):  # fmt: skip
+        assert replace(cell, **change).units()[0].key != key, change
+    for change in (dict(test_samples=99), dict(repeats=4), dict(seed=0.0), dict(dim=30.0)):
+        assert replace(cell, **change).units()[0].key == key, change
+    tokens = replace(cell, sampler="tokens")
+    assert replace(tokens, test_samples=99).units()[0].key != tokens.units()[0].key
+    assert replace(tokens, reuse_data=True).units()[0].key != tokens.units()[0].key
+    theory = replace(cell, kind="theory")
+    assert replace(theory, dim=None, seed=7).units()[0].key == theory.units()[0].key
+
+
+def test_a_device_is_looked_for_where_the_work_is_done():
+    cells = st.grid(
+        task=st.Task(5, 1, 2.0), classifier=st.Pooled(), kind="simulation", dim=30, device="cuda:9"
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [0, 2])
-def test_kill_9_at_random_moments(wanted, tmp_path, processes):
-    """Every committed row is intact, and resuming finishes the study."""
-    rng = np.random.default_rng(processes)
-    seen = 0
-    for _ in range(12):
-        process = start(tmp_path, processes)
-        time.sleep(rng.uniform(0.3, 2.5))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        if (tmp_path / "runs.sqlite").exists():
-            with st.Store(tmp_path / "runs.sqlite") as store:
-                found = {row["key"]: row for row in store.rows()}
-            assert len(found) >= seen
-            seen = len(found)
-            for _, expected in wanted[wanted.key.isin(found)].iterrows():
-                assert found[expected.key]["test_error"] == expected.test_error
-    same(st.sweep(study(), tmp_path / "runs.sqlite"), wanted)
-
-
-@pytest.mark.slow
-def test_workers_that_die_are_replaced(wanted, tmp_path):
-    """kill −9 of worker processes while the sweep runs: it goes on by itself."""
-    killed = 0
-    process = start(tmp_path, 2)
-    while process.poll() is None and killed < 3:
-        time.sleep(0.4)
-        listed = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
-        ).stdout.split()
-        if listed:
-            try:
-                os.kill(int(listed[0]), signal.SIGKILL)
-                killed += 1
-            except ProcessLookupError:
-                pass
-    _, error = process.communicate(timeout=120)
-    assert process.returncode == 0, error.decode()
-    assert killed > 0
-    same(st.sweep(study(), tmp_path / "runs.sqlite"), wanted)
+    (row,) = st.sweep(cells).itertuples()
+    assert row.status == "failed" and "device must be" in row.message
 
 
 def deadly(unit):
@@ -164,24 +175,28 @@ def deadly(unit):
     return answer(unit)
 
 
-def test_work_that_always_kills_its_process_is_recorded_as_failed(monkeypatch):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_work_that_always_kills_its_process_is_recorded_as_failed(monkeypatch, processes):
     monkeypatch.setattr("sparsetoken.studies.execution.answer", deadly)
-    table = st.sweep(
-        st.grid(length=5, sparsity=1, strength=[4.0, 2.0, 3.0], classifier=st.Pooled()), None, 1
-    )
-    by_strength = table.set_index("strength")
-    assert by_strength.status[4.0] == "failed" and "died, 3 times" in by_strength.message[4.0]
+    strengths = [1.0, 4.0, 2.0, 3.0, 5.0]
+    cells = st.grid(length=5, sparsity=1, strength=strengths, classifier=st.Pooled())
+    by_strength = st.sweep(cells, None, processes).set_index("strength")
+    assert by_strength.message[4.0] == "the process that computed it died, 4 times"
+    assert by_strength.status.to_dict() == {
+        each: "failed" if each == 4.0 else "ok" for each in strengths
+    }
 
 
-@pytest.mark.slow
-def test_two_sweeps_at_once_lose_and_double_nothing(wanted, tmp_path):
-    both = [start(tmp_path, 1), start(tmp_path, 0)]
-    for process in both:
-        _, error = process.communicate(timeout=120)
-        assert process.returncode == 0, error.decode()
-    with st.Store(tmp_path / "runs.sqlite") as store:
-        assert len(list(store.rows())) == len(wanted)
-    same(st.sweep(study(), tmp_path / "runs.sqlite"), wanted)
+def test_an_executor_that_breaks_says_how_to_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparsetoken.studies.execution.answer", deadly)
+    path = tmp_path / "runs.sqlite"
+    cells = st.grid(length=5, sparsity=1, strength=[2.0, 4.0], classifier=st.Pooled())
+    with ProcessPoolExecutor(1) as pool, pytest.raises(st.ExecutorError) as broken:
+        st.sweep(cells, path, pool)
+    assert "of 2 rows are finished and kept in" in str(broken.value)
+    assert "the same sweep again computes the rest" in str(broken.value)
+    monkeypatch.undo()
+    assert st.sweep(cells, path).status.tolist() == ["ok", "ok"]
 
 
 @pytest.mark.parametrize(

@@ -83,13 +83,30 @@ class Sweep:
             for each in forecasts
         ]
         show(rows, as_json=False)
+        for name, values in _varying(cells).items():
+            print(f"{name}: {values}")
         total = sum(each.seconds or 0.0 for each in forecasts) / processes
         unknown = sum(each.missing for each in forecasts if each.seconds is None)
         at_least = f"more than {_duration(total)} ({unknown} rows not timed)"
         time = at_least if unknown else f"about {_duration(total)}"
-        missing = sum(each.missing for each in forecasts)
         where = "one process" if processes == 1 else f"{processes} processes"
-        print(f"{len(cells)} cells, {missing} rows to compute: {time} with {where}")
+        missing = sum(each.missing for each in forecasts)
+        verdict = f"{missing} rows to compute: {time} with {where}"
+        print(f"{len(cells)} cells, {verdict if missing else 'nothing to compute'}")
+
+
+def _varying(cells: list[st.Cell]) -> dict[str, str]:
+    """The axes of a study: parameters with more than one value, and their values."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for name, value in cell.parameters().items():
+            if value is not None:
+                found.setdefault(name, {})[_text(value)] = None
+    return {name: ", ".join(values) for name, values in found.items() if len(values) > 1}
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _duration(seconds: float) -> str:

@@ -1,0 +1,292 @@
+"""Sweeps survive: kill −9, dead workers, clusters, a full disk. Real processes, real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparsetoken as st
+import sweep_study
+from sweep_study import same, study
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "study.toml"
+BIN = Path(sys.executable).parent
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    return st.sweep(study())
+
+
+@pytest.fixture(scope="module")
+def wanted_long():
+    return st.sweep(study(60))
+
+
+def start(store, where=0, repeats=6, before=(), **options):
+    command = [*before, sys.executable, sweep_study.__file__, store, where, repeats]
+    return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, **options)
+
+
+def finish(process):
+    _, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error.decode()
+
+
+def children(process):
+    """Worker processes, oldest first."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--sort", "start_time", "--ppid", str(process.pid)],
+        capture_output=True,
+        text=True,
+    )
+    return [int(pid) for pid in listed.stdout.split()]
+
+
+def alive(pid):
+    """Running, and not only waiting to be buried."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_kill_9_at_random_moments(wanted_long, tmp_path, processes):
+    """25 times each: every committed row is intact, resuming finishes, no worker is left behind."""
+    path = tmp_path / "runs.sqlite"
+    expected = wanted_long.set_index("key").test_error
+    rng = np.random.default_rng(processes)
+    seen = struck = 0
+    workers = []
+    for _ in range(25):
+        process = start(path, processes, 60)
+        time.sleep(rng.uniform(0.3, 1.8))
+        struck += process.poll() is None
+        workers += children(process)
+        process.kill()
+        process.communicate()
+        if path.exists():
+            with st.Store(path) as store:
+                found = list(store.rows())
+            assert len(found) >= seen
+            seen = len(found)
+            for row in found:
+                assert row["test_error"] == expected[row["key"]]
+    assert struck >= 15 and seen > 0
+    deadline = time.monotonic() + 30
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(alive, workers))
+    same(st.sweep(study(60), path), wanted_long)
+
+
+def test_workers_killed_20_times_are_replaced(tmp_path):
+    """kill −9 of worker processes while the sweep runs: it goes on by itself."""
+    cells = st.grid(
+        length=5, sparsity=1, strength=[2.0, 4.0], classifier=st.Pooled(), ridge=0.01,
+        kind="simulation", dim=400, repeats=400,
+    )  # fmt: skip
+    pid = os.fork()
+    if pid == 0:
+        try:
+            st.sweep(cells, tmp_path / "runs.sqlite", 2)
+            os._exit(0)
+        except BaseException as error:
+            print(error, file=sys.__stderr__)
+            os._exit(1)
+    rng = np.random.default_rng(0)
+    killed = 0
+
+    class Parent:
+        def __init__(self):
+            self.pid = pid
+
+    while killed < 20:
+        time.sleep(rng.uniform(0.2, 0.7))
+        for worker in children(Parent())[:1]:  # the one that has lived longest
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+                killed += 1
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "the sweep ended too early"
+    assert os.waitpid(pid, 0)[1] == 0
+    same(st.sweep(cells, tmp_path / "runs.sqlite"), st.sweep(cells))
+
+
+def test_two_sweeps_at_once_lose_and_double_nothing(wanted, tmp_path):
+    both = [start(tmp_path / "runs.sqlite", 1), start(tmp_path / "runs.sqlite", 0)]
+    for process in both:
+        finish(process)
+    with st.Store(tmp_path / "runs.sqlite") as store:
+        assert len(list(store.rows())) == len(wanted)
+    same(st.sweep(study(), tmp_path / "runs.sqlite"), wanted)
+
+
+@contextlib.contextmanager
+def dask_cluster(tmp_path, workers=2):
+    """A scheduler and workers over TCP on loopback; yields its address and the processes."""
+    file = tmp_path / "scheduler.json"
+    quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    processes = [
+        subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)], **quiet
+        )
+    ]
+    try:
+        deadline = time.monotonic() + 60
+        while not file.exists():
+            assert time.monotonic() < deadline and processes[0].poll() is None
+            time.sleep(0.1)
+        time.sleep(0.2)
+        address = re.search(r"tcp://[\d.:]+", file.read_text())[0]
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+        options = ["--no-nanny", "--no-dashboard", "--host", "127.0.0.1"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(sweep_study.__file__).parent)}
+        for _ in range(workers):
+            processes.append(subprocess.Popen([*worker, *options], env=environment, **quiet))
+        yield address, processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_dask_cluster_gives_the_same_table(wanted, tmp_path):
+    with dask_cluster(tmp_path) as (address, _):
+        finish(start(tmp_path / "runs.sqlite", address))
+    same(st.sweep(study(), tmp_path / "runs.sqlite"), wanted)
+
+
+def test_a_dask_worker_killed_in_the_middle_loses_nothing(wanted_long, tmp_path):
+    path = tmp_path / "runs.sqlite"
+    with dask_cluster(tmp_path) as (address, (_, first, _)):
+        process = start(path, address, 60)
+        wait_for_rows(path, 30)
+        first.kill()
+        finish(process)
+        with st.Store(path) as store:
+            assert len(list(store.rows())) == len(wanted_long)
+    same(st.sweep(study(60), path), wanted_long)
+
+
+def test_a_dask_scheduler_that_dies_is_one_sentence_and_the_rest_can_be_resumed(
+    wanted_long, tmp_path
+):
+    path = tmp_path / "runs.sqlite"
+    with dask_cluster(tmp_path) as (address, (scheduler, *_)):
+        process = start(path, address, 60)
+        wait_for_rows(path, 5)
+        scheduler.kill()
+        _, error = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "ExecutorError: the executor broke" in error.decode()
+    assert "the same sweep again computes the rest" in error.decode()
+    same(st.sweep(study(60), path), wanted_long)
+
+
+def wait_for_rows(path, count):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if path.exists():
+            with contextlib.suppress(st.StoreError), st.Store(path) as store:
+                if len(list(store.rows())) >= count:
+                    return
+        time.sleep(0.05)
+    raise AssertionError(f"no {count} rows")
+
+
+def test_mpi_gives_the_same_table(wanted, tmp_path):
+    finish(start(tmp_path / "runs.sqlite", "mpi", before=[BIN / "mpiexec", "-n", "3"]))
+    same(st.sweep(study(), tmp_path / "runs.sqlite"), wanted)
+
+
+@pytest.mark.parametrize(
+    ("before", "where"), [([], ["--dask", "local"]), ([BIN / "mpiexec", "-n", "3"], ["--mpi"])]
+)
+def test_clusters_from_the_command_line(tmp_path, before, where):
+    store = tmp_path / "runs.sqlite"
+    command = [*before, BIN / "sparsetoken", "sweep", EXAMPLE, "--store", store, *where]
+    out = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    assert out.returncode == 0, out.stderr
+    assert out.stdout == f"32 rows in {store}: 32 ok\n"
+    command[command.index(EXAMPLE)] = tmp_path / "none.toml"
+    out = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    assert out.returncode != 0 and out.stderr.count("cannot be read") == 1
+    assert "Traceback" not in out.stderr
+
+
+def unblocked():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_ctrl_c_says_how_to_resume(tmp_path, processes):
+    study_file, store = tmp_path / "study.toml", tmp_path / "runs.sqlite"
+    text = EXAMPLE.read_text().replace("repeats = 3", "repeats = 400")
+    study_file.write_text(text)
+    command = [BIN / "sparsetoken", "sweep", study_file, "--store", store, "--processes", processes]
+    process = subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=unblocked,
+    )
+    wait_for_rows(store, 10)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and out == ""
+    with st.Store(store) as kept:
+        rows = len(list(kept.rows()))
+    assert error.count("\n") == 1 and "Traceback" not in error
+    assert f"interrupted: {rows} of 3208 rows are finished and kept in '{store}'" in error
+    assert "the same sweep again computes the rest" in error
+
+
+def small_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+
+def test_a_full_disk_is_one_sentence_and_the_rest_can_be_resumed(wanted_long, tmp_path):
+    path = tmp_path / "runs.sqlite"
+    process = start(path, 0, 60, preexec_fn=small_files)
+    _, error = process.communicate(timeout=120)
+    last = error.decode().splitlines()[-1]
+    assert (
+        process.returncode == 1 and "StoreError" in last and "rows that are in it are safe" in last
+    )
+    with st.Store(path) as store:
+        found = list(store.rows())
+    assert 0 < len(found) < len(wanted_long)
+    expected = wanted_long.set_index("key").test_error
+    assert all(row["test_error"] == expected[row["key"]] for row in found)
+    same(st.sweep(study(60), path), wanted_long)
+
+
+def test_a_store_deleted_under_way_is_rescued(wanted_long, tmp_path):
+    path = tmp_path / "runs.sqlite"
+    process = start(path, 0, 60)
+    wait_for_rows(path, 20)
+    for each in tmp_path.glob("runs.sqlite*"):
+        each.unlink()
+    _, error = process.communicate(timeout=120)
+    last = error.decode().splitlines()[-1]
+    rescued = tmp_path / "runs.sqlite.rescued"
+    assert process.returncode == 1 and f"all its rows are in '{rescued}'" in last
+    with st.Store(rescued) as store:
+        assert len(list(store.rows())) > 20
+    rescued.rename(path)
+    same(st.sweep(study(60), path), wanted_long)
