@@ -44,3 +44,4 @@ stress: .venv/installed
 bench: .venv/installed
 	$(BIN)/python benchmarks/theory.py
 	$(BIN)/python benchmarks/simulation.py
+	$(BIN)/python benchmarks/sweeps.py

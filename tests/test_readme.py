@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,23 @@ def test_make_targets_and_files_exist():
         assert re.search(rf"^{target}:", makefile, re.M), target
     for link in re.findall(r"\]\((?!http)([^)]+)\)", README):
         assert (ROOT / link).exists(), link
+
+
+def test_the_cluster_guide(tmp_path, monkeypatch):
+    """Its Python runs, its scripts are valid bash, its options exist."""
+    guide = (ROOT / "docs" / "cluster.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", guide, re.S)
+    (tmp_path / "guide.py").write_text(code)
+    subprocess.run([sys.executable, "guide.py"], check=True, timeout=300)
+    for script in re.findall(r"```bash\n(.*?)```", guide, re.S):
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    helped = subprocess.run(
+        [sys.executable, "-m", "sparsetoken", "sweep", "--help"], capture_output=True, text=True
+    ).stdout
+    for option in set(re.findall(r"sparsetoken sweep[^\n`]*", guide)):
+        for flag in re.findall(r"--[a-z-]+", option.split("#")[0]):
+            assert flag in helped, flag
 
 
 def test_every_module_is_in_the_contributing_table():

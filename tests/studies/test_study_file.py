@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -37,6 +38,48 @@ def test_sweep_and_export(tmp_path, capsys):
     assert theory.test_error.iloc[0] == pytest.approx(wanted.test_error, abs=1e-15)
 
 
+def test_dry_run(tmp_path, capsys):
+    store = tmp_path / "runs.sqlite"
+    command = ["sweep", str(EXAMPLE), "--store", str(store)]
+    assert main([*command, "--dry-run", "--processes", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "16 cells, 32 rows to compute: about" in out and "with 2 processes" in out
+    assert "strength: 4, 5" in out and "classifier: attention, pooled" in out
+    assert not store.exists()
+    assert main(command) == 0 and main([*command, "--dry-run"]) == 0
+    assert "nothing to compute" in capsys.readouterr().out
+
+
+def test_a_rehearsal_counts_laws_once():
+    cells = st.grid(
+        length=10, sparsity=1, strength=[4.0, 5.0, 6.0], ridge=1e-3, loss=st.Square(),
+        readout_samples=np.geomspace(0.5, 8, 20).tolist(), classifier=st.Attention(0.9, 1.0),
+    )  # fmt: skip
+    (forecast,) = st.rehearse(cells)
+    assert forecast.rows == forecast.missing == forecast.cells == 60
+    assert forecast.seconds > 60 * forecast.seconds_per_row  # laws are counted
+    table = st.sweep(cells)
+    # not a clock: the same work timed twice on a busy machine is within a factor of four
+    assert table.seconds.sum() / 4 < forecast.seconds < 4 * table.seconds.sum()
+
+
+def test_a_rehearsal_without_patience_does_not_guess():
+    cells = st.grid(
+        length=10, sparsity=1, strength=5.0, classifier=st.Pooled(), kind="simulation", dim=5000
+    )
+    (forecast,) = st.rehearse(cells, patience=0.0)
+    assert forecast.seconds is None and forecast.seconds_per_row is None
+
+
+def test_parquet(tmp_path):
+    store, table = str(tmp_path / "runs.sqlite"), tmp_path / "runs.parquet"
+    frame = st.sweep(load_study(EXAMPLE)[:2], store)
+    assert main(["export", store, "--parquet", str(table)]) == 0
+    read = pd.read_parquet(table)
+    assert len(read) == 2 and list(read.columns) == list(frame.columns)
+    assert set(read.test_error) == set(frame.test_error)
+
+
 def test_frozen_queries_and_places(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(
@@ -63,6 +106,9 @@ TASK = "[task]\nlength = 5\nsparsity = 1\nstrength = 2.0\n"
         ("classifier = []\n" + TASK, "classifier must have at least one"),
         ('kind = "simulation"\nclassifier = "pooled"\n' + TASK, "dim must be given"),
         ("task = 3\n", "task must be a table"),
+        ('classifier = "pooled"\n' + TASK + "places = 3\n", "places must be"),
+        ('classifier = "pooled"\nrepeats = 0\nkind = "simulation"\ndim = 9\n' + TASK, "repeats"),
+        ('classifier = "pooled"\nseed = "a"\nkind = "simulation"\ndim = 9\n' + TASK, "seed must"),
         ("classifier = ", "not a TOML file"),
     ],
 )

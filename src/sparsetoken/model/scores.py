@@ -25,7 +25,8 @@ from sparsetoken.model.checks import real, whole
 
 FloatArray = NDArray[np.float64]
 
-_STRATA, _GROUPS = 8, 160  # merged components: deviations × means
+_STRATA, _STEPS = 32, 200  # of deviations and of means, at most, when atoms are merged
+_FEW = 256  # atoms that are compared pair by pair as they are
 
 
 class Mixture(NamedTuple):
@@ -68,27 +69,30 @@ class Mixture(NamedTuple):
         return 0.5 * (low + high)
 
     def merged(self) -> Mixture:
-        """At most 8 × 160 components: neighbours in (deviation, mean) become one Gaussian."""
-        if len(self.mean) <= _STRATA * _GROUPS:
+        """Neighbours in (deviation, mean) become one Gaussian, far fewer than the atoms.
+
+        Deviations are cut in equal ratios, means in steps of 0.4 deviations, which a Gaussian of
+        the same mean and variance hides. Deviations too small for that are not told apart.
+        """
+        if len(self.mean) <= _FEW:
             return self
-        parts = np.array_split(np.argsort(self.deviation, kind="stable"), _STRATA)
-        parts = [part[np.argsort(self.mean[part], kind="stable")] for part in parts]
-        # cosine spacing: fine groups in both tails, where the classes meet
-        share = 0.5 - 0.5 * np.cos(np.linspace(0, np.pi, _GROUPS + 1)[1:-1])
-        groups = [
-            group
-            for part in parts
-            for group in np.split(part, np.unique((share * len(part)).astype(int)))
-            if len(group)
-        ]
-        sizes = [len(group) for group in groups]
-        starts = np.cumsum([0, *sizes[:-1]])
-        order = np.concatenate(groups)
-        p, m = self.weight[order], self.mean[order]
-        weight = np.add.reduceat(p, starts)
-        mean = np.add.reduceat(p * m, starts) / weight
-        spread = (m - np.repeat(mean, sizes)) ** 2 + self.deviation[order] ** 2
-        return Mixture(mean, np.sqrt(np.add.reduceat(p * spread, starts) / weight), weight)
+        logs = np.log(np.maximum(self.deviation, np.finfo(float).tiny))
+        low, ratio = logs.min(), (logs.max() - logs.min()) / _STRATA
+        stratum = np.minimum((logs - low) / max(ratio, 1e-300), _STRATA - 1).astype(int)
+        base, extent = self.mean.min(), np.ptp(self.mean)
+        step = 0.4 * np.exp(low + ratio * np.arange(_STRATA))
+        stratum = np.maximum(stratum, np.count_nonzero(step < extent / _STEPS) - 1)
+        step = np.maximum(step, extent / _STEPS)
+        place = np.zeros(len(logs), int)
+        if extent > 0:
+            place = np.minimum((self.mean - base) / step[stratum], _STEPS - 1).astype(int)
+        cell = stratum * _STEPS + place
+        weight: FloatArray = np.bincount(cell, self.weight).astype(float)
+        there = weight > 0
+        mean = np.bincount(cell, self.weight * self.mean)[there] / weight[there]
+        spread = (self.mean - mean[(np.cumsum(there) - 1)[cell]]) ** 2 + self.deviation**2
+        variance = np.bincount(cell, self.weight * spread)[there] / weight[there]
+        return Mixture(mean, np.sqrt(variance), weight[there])
 
 
 @dataclass(frozen=True, eq=False)
