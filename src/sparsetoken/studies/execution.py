@@ -199,7 +199,11 @@ def _killed_workers() -> Any:
 
 @contextmanager
 def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
-    """A Dask cluster: the scheduler at an address, or "local" for processes on this machine."""
+    """A Dask cluster: the scheduler at an address, or "local" for processes on this machine.
+
+    Local workers import the script that starts them: keep its work under `if __name__ ==
+    "__main__":`.
+    """
     try:
         import distributed
     except ImportError:
