@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 import sparsetoken as st
-from sparsetoken.studies.cells import answer, units_of
+from sparsetoken.studies.questions import answer, units_of
 
 
 def overhead(count: int = 400) -> None:

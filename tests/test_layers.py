@@ -25,10 +25,14 @@ ROOMS = {
         "symmetric attention_oracle bayes_oracle oracle prediction"
     ).split(),
     "simulation": (
-        "devices algebra objective newton interior fitting outcome reduced tokens settings results "
-        "experiment"
+        "devices algebra objective newton interior fitting separability joint outcome reduced "
+        "tokens settings results experiment"
     ).split(),
-    "studies": "cells store execution sweep rehearsal study_file".split(),
+    "studies": "questions cells oracles store execution sweep rehearsal study_file".split(),
+    "reproduction": (
+        "claims learning_curves alignment separation capacity crossover rates training lengths "
+        "report reproduce"
+    ).split(),
     "cli": "output questions studies".split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import
@@ -36,7 +40,8 @@ DOORS = {  # rooms, and files outside them, that a room may import
     "theory": {"model"},
     "simulation": {"model", "progress", "blas"},
     "studies": {"model", "theory", "simulation", "progress", "blas", "figures"},
-    "cli": {"model", "studies"},  # all else by its public name
+    "reproduction": {"model", "theory", "simulation", "studies", "progress", "figures"},
+    "cli": {"model", "studies", "reproduction"},  # all else by its public name
 }
 OWNERS = {  # a heavy library, and the only files that may import it
     "matplotlib": {"figures.py"},

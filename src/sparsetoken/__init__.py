@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sparsetoken.studies.execution import ExecutorError as ExecutorError
     from sparsetoken.studies.execution import dask_executor as dask_executor
     from sparsetoken.studies.execution import mpi_executor as mpi_executor
+    from sparsetoken.studies.oracles import OracleCell as OracleCell
     from sparsetoken.studies.rehearsal import rehearse as rehearse
     from sparsetoken.studies.store import Store as Store
     from sparsetoken.studies.store import StoreError as StoreError
@@ -95,6 +96,7 @@ _HOMES = {
     "simulation.experiment": ("simulate",),
     "studies.cells": ("Cell", "grid"),
     "studies.store": ("Store", "StoreError"),
+    "studies.oracles": ("OracleCell",),
     "studies.execution": ("dask_executor", "mpi_executor", "ExecutorError"),
     "studies.sweep": ("sweep",),
     "studies.rehearsal": ("rehearse",),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.studies.cells import Row
+from sparsetoken.studies.questions import Row
 
 
 def row(key="a", value=0.1, status="ok"):

@@ -14,7 +14,7 @@ import sparsetoken as st
 from sparsetoken.blas import blas_threads, one_blas_thread
 from sparsetoken.model import attention
 from sparsetoken.studies import cells as cells_module
-from sparsetoken.studies.cells import answer
+from sparsetoken.studies.questions import answer
 from sweep_study import same, study
 
 
@@ -102,11 +102,11 @@ def test_laws_are_built_once_per_process(tmp_path, monkeypatch):
     builds = tmp_path / "builds"
     original = attention._cloud
 
-    def noted(task, cosine, sharpness, positive, dtype):
+    def noted(task, cosine, sharpness, positive, *rest):
         if positive:
             with builds.open("a") as file:
                 file.write(f"{os.getpid()} {cosine}\n")
-        return original(task, cosine, sharpness, positive, dtype)
+        return original(task, cosine, sharpness, positive, *rest)
 
     monkeypatch.setattr(attention, "_cloud", noted)
     cosines = np.linspace(0.1, 0.95, 34)

@@ -71,11 +71,11 @@ def draw_coordinates(
     return means, scales
 
 
-def attention_law(task: Task, cosine: float, sharpness: float) -> FeatureLaw:
-    """The law as atoms, from quasi-random token noise."""
+def attention_law(task: Task, cosine: float, sharpness: float, seed: int = 0) -> FeatureLaw:
+    """The law as atoms, from quasi-random token noise; another seed is another cloud."""
     sides = []
     for positive in (True, False):
-        means, scales = _cloud(task, cosine, sharpness, positive, np.float64)
+        means, scales = _cloud(task, cosine, sharpness, positive, np.float64, seed)
         sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
     noisy = [False, True]
     return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
@@ -94,12 +94,12 @@ def cloud_scores(task: Task, cosine: float, sharpness: float, readout: Readout) 
 
 
 def _cloud(
-    task: Task, cosine: float, sharpness: float, positive: bool, dtype: type
+    task: Task, cosine: float, sharpness: float, positive: bool, dtype: type, seed: int = 0
 ) -> tuple[FloatArray, FloatArray]:
     """Means (points, 2) and scales (points,) of one class; the work stays in cache."""
     rows = max(1, _IN_CACHE // task.length)
     parts = []
-    for cloud in _noise_cloud(task.length, seed=1 if positive else 2):
+    for cloud in _noise_cloud(task.length, 2 * seed + (1 if positive else 2)):
         for start in range(0, len(cloud), rows):
             noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # to be overwritten
             classes: NDArray[Any] = np.full(len(noise), positive, dtype)

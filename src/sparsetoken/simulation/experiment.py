@@ -23,7 +23,7 @@ from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.progress import progress_bar
 from sparsetoken.simulation import reduced, tokens
-from sparsetoken.simulation.outcome import Outcome
+from sparsetoken.simulation.outcome import Outcome, Training
 from sparsetoken.simulation.results import Simulation
 from sparsetoken.simulation.settings import Sampler, Settings
 
@@ -43,6 +43,7 @@ def simulate(
     reuse_data: bool = False,
     workers: int = 1,
     threads: int = 1,
+    training: Training = "stages",
     progress: bool = False,
 ) -> Simulation:
     """Run the four-stage protocol at finite size.
@@ -71,6 +72,10 @@ def simulate(
         Processes; the numbers do not depend on it.
     threads : int
         BLAS threads of each repeat.
+    training : "stages", "joint", "joint from stages" or "joint with free query"
+        The protocol; or, on the same samples, all parameters at once by L-BFGS on their gradient,
+        from zero or from what the protocol learned, the ridge on readout and query or on the
+        readout alone (token level, with reuse_data).
     progress : bool
         Show a progress bar.
 
@@ -87,7 +92,7 @@ def simulate(
     """
     settings = Settings(
         task, classifier, protocol, dim, seed, sampler, device, dtype, test_samples, reuse_data,
-        threads,
+        threads, training,
     )  # fmt: skip
     settings.place  # noqa: B018 (a device that is not there is refused before any work)
     repeats = whole("simulate", "repeats", repeats, least=1)
@@ -128,10 +133,20 @@ def run_repeat(settings: Settings, index: int) -> Outcome:
             if settings.sampler == "reduced":
                 outcome = reduced.run(*arguments)
             else:
-                outcome = tokens.run(*arguments, settings.test_samples, settings.reuse_data)
+                outcome = tokens.run(
+                    *arguments, settings.test_samples, settings.reuse_data, settings.training
+                )
         except NoMinimiserError as error:
             outcome = Outcome(status=str(error))
     return replace(outcome, seconds=time.perf_counter() - start)
+
+
+def is_separable(settings: Settings, index: int) -> bool:
+    """Whether a hyperplane classifies all training samples of that repeat (reduced sampler)."""
+    seed = np.random.SeedSequence(settings.seed, spawn_key=(index,))
+    return reduced.is_separable(
+        settings.task, settings.classifier, settings.protocol, settings.dim, settings.sizes, seed
+    )
 
 
 def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[int, Outcome]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from sparsetoken.model.losses import Loss
 from sparsetoken.model.task import FloatArray
 from sparsetoken.simulation.devices import to_numpy
 from sparsetoken.simulation.objective import Fitted
+
+Training = Literal["stages", "joint", "joint from stages", "joint with free query"]
 
 _NAN = math.nan
 

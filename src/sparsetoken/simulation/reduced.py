@@ -34,6 +34,7 @@ from sparsetoken.simulation.devices import Device, Source, to_numpy
 from sparsetoken.simulation.fitting import fit
 from sparsetoken.simulation.objective import Fitted
 from sparsetoken.simulation.outcome import Outcome, one_class, training_numbers
+from sparsetoken.simulation.separability import separable
 
 _ROWS = 256  # of a Bartlett factor drawn at once
 
@@ -48,11 +49,7 @@ def run(
     device: Device,
 ) -> Outcome:
     """One run of the protocol with n₀, n₁ = sizes."""
-    for_query, for_readout = seed.spawn(2)
-    query = None
-    if classifier.learns_query:
-        query = learn_query(task, protocol, dim, sizes[0], np.random.default_rng(for_query))
-    source = device.source(for_readout)
+    query, source = _learned(task, classifier, protocol, dim, sizes[0], seed, device)
     labels = task.sample_labels(sizes[1], source.rng)
     problem = one_class(labels)
     if problem:
@@ -71,6 +68,40 @@ def run(
         test_error=classifier.scores(task, readout, query).test_error,
         certificate=fitted.certificate,
     )
+
+
+def is_separable(
+    task: Task,
+    classifier: Classifier,
+    protocol: Protocol,
+    dim: int,
+    sizes: tuple[int, int],
+    seed: np.random.SeedSequence,
+) -> bool:
+    """Whether the training data of `run` with this seed are linearly separable."""
+    query, source = _learned(task, classifier, protocol, dim, sizes[0], seed, Device())
+    labels = task.sample_labels(sizes[1], source.rng)
+    if one_class(labels):
+        return True
+    coordinates = classifier.draw(task, labels, source.rng, query)
+    return separable(draw_features(coordinates, dim, source), labels)
+
+
+def _learned(
+    task: Task,
+    classifier: Classifier,
+    protocol: Protocol,
+    dim: int,
+    count: int,
+    seed: np.random.SeedSequence,
+    device: Device,
+) -> tuple[Query | None, Source]:
+    """The query, if there is one to learn, and the random numbers of stage 4."""
+    for_query, for_readout = seed.spawn(2)
+    query = None
+    if classifier.learns_query:
+        query = learn_query(task, protocol, dim, count, np.random.default_rng(for_query))
+    return query, device.source(for_readout)
 
 
 def learn_query(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention, Classifier
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.devices import Device
+from sparsetoken.simulation.outcome import Training
 
 Sampler = Literal["reduced", "tokens"]
 
@@ -29,6 +30,7 @@ class Settings:
     test_samples: int = 10_000
     reuse_data: bool = False
     threads: int = 1
+    training: Training = "stages"
 
     def __post_init__(self) -> None:
         check_kinds("simulate", self.task, self.classifier, self.protocol)
@@ -60,6 +62,14 @@ class Settings:
             raise ValueError(
                 "simulate: reuse_data must be False for a classifier without a learned query, "
                 "got True"
+            )
+        if self.training not in get_args(Training):
+            allowed = ", ".join(map(repr, get_args(Training)))
+            raise ValueError(f"simulate: training must be one of {allowed}, got {self.training!r}")
+        if self.training != "stages" and not (self.reuse_data and self.device is None):
+            raise ValueError(
+                "simulate: training must be 'stages' unless reuse_data=True (all parameters learn "
+                f"from the same samples) and device=None, got {self.training!r}"
             )
         if self.sizes[1] < 2:
             raise ValueError(

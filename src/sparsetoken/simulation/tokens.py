@@ -21,7 +21,8 @@ from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.simulation.devices import Device, to_numpy
 from sparsetoken.simulation.fitting import fit, fit_gram
-from sparsetoken.simulation.outcome import Outcome, one_class, training_numbers
+from sparsetoken.simulation.joint import train_jointly
+from sparsetoken.simulation.outcome import Outcome, Training, one_class, training_numbers
 
 _BLOCK = 1 << 22  # numbers in a block of tokens: 32 MiB in float64
 
@@ -79,6 +80,7 @@ def run(
     device: Device,
     test_samples: int,
     reuse_data: bool,
+    training: Training,
 ) -> Outcome:
     """One run of the protocol with n₀, n₁ = sizes, tested on fresh tokens."""
     seeds = seed.spawn(4)
@@ -107,6 +109,9 @@ def run(
         return Outcome(query=query, status=problem)
     if isinstance(classifier, Vectorized) and sizes[1] < task.length * dim:
         return _by_coordinates(for_readout, for_test, protocol)
+    if training in ("joint", "joint with free query"):
+        query_ridge = protocol.ridge if training == "joint" else 0.0
+        return _joint(for_readout, for_test, sizes[1], classifier, protocol, query_ridge, None)
     given = None if direction is None else device.array(direction)
     width = task.length * dim if isinstance(classifier, Vectorized) else dim
     features = device.empty((sizes[1], width))
@@ -114,11 +119,11 @@ def run(
         features[part] = classifier.features(tokens, given)
     fitted = fit(features, labels, protocol.loss, protocol.ridge)
     del features
-    wrong = 0.0
-    for part, tokens in for_test.samples():
-        scores = classifier.features(tokens, given) @ fitted.weights + fitted.bias
-        wrong += _wrong(for_test.labels[part], to_numpy(scores))
     weights = to_numpy(fitted.weights)
+    if training == "joint from stages" and direction is not None:
+        start = (direction / protocol.inverse_temperature, weights, fitted.bias)
+        ridge = protocol.ridge
+        return _joint(for_readout, for_test, sizes[1], classifier, protocol, ridge, start)
     train_error, train_loss = training_numbers(fitted, labels, protocol.loss)
     return Outcome(
         query=query,
@@ -126,8 +131,45 @@ def run(
         readout_norm=float(np.linalg.norm(weights)),
         train_error=train_error,
         train_loss=train_loss,
-        test_error=wrong / test_samples,
+        test_error=_test_error(for_test, classifier, given, fitted.weights, fitted.bias),
         certificate=fitted.certificate,
+    )
+
+
+def _test_error(
+    test: TokenStream, classifier: Classifier, direction: Array | None, weights: Array, bias: float
+) -> float:
+    wrong = 0.0
+    for part, tokens in test.samples():
+        scores = classifier.features(tokens, direction) @ weights + bias
+        wrong += _wrong(test.labels[part], to_numpy(scores))
+    return wrong / len(test.labels)
+
+
+def _joint(
+    train: TokenStream,
+    test: TokenStream,
+    n: int,
+    classifier: Classifier,
+    protocol: Protocol,
+    query_ridge: float,
+    start: tuple[FloatArray, FloatArray, float] | None,
+) -> Outcome:
+    """All parameters at once, on the first n samples."""
+    tokens = np.concatenate([block for _, block in train.samples(n)])
+    labels, beta = train.labels[:n], protocol.inverse_temperature
+    trained = train_jointly(tokens, labels, protocol.loss, protocol.ridge, query_ridge, beta, start)
+    norm = float(np.linalg.norm(trained.query))
+    direction = beta * trained.query
+    margin = labels * trained.scores
+    return Outcome(
+        query=Query(float(trained.query @ train.signal), norm, beta * norm),
+        readout=_readout(trained.weights, trained.bias, train.signal, direction, train.task.length),
+        readout_norm=float(np.linalg.norm(trained.weights)),
+        train_error=float(np.mean(margin < 0) + 0.5 * np.mean(margin == 0)),
+        train_loss=float(np.mean(protocol.loss.value(margin))),
+        test_error=_test_error(test, classifier, direction, trained.weights, trained.bias),
+        certificate=trained.certificate,
     )
 
 

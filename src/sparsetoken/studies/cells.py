@@ -1,38 +1,32 @@
-r"""`Cell`: one question of a study, theory or simulation, and the rows that answer it.
-
-A cell has a row per repeat (theory has one). A row's key is a hash of everything that fixes its
-numbers, so the same question is asked once, whatever study it stands in.
-"""
+"""`Cell`: one question of a study, answered by theory or by simulation; `grid` of many."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
-import time
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, get_args
 
-from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.checks import whole
-from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.classifiers import Classifier, Vectorized
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-from sparsetoken.simulation.experiment import run_repeat
+from sparsetoken.simulation.experiment import is_separable, run_repeat
+from sparsetoken.simulation.outcome import Training
 from sparsetoken.simulation.results import QUANTITIES, Simulation
 from sparsetoken.simulation.settings import Sampler, Settings, check_kinds
+from sparsetoken.studies.questions import Question, name_of
 from sparsetoken.theory.prediction import predict
 
-Kind = Literal["theory", "simulation"]
-_KEY_VERSION = 2  # of the content that is hashed
+Kind = Literal["theory", "simulation", "separability"]
 _TASK = tuple(field.name for field in fields(Task))
 _PROTOCOL = tuple(field.name for field in fields(Protocol))
-_SIMULATION = ("dim", "seed", "sampler", "device", "dtype", "test_samples", "reuse_data")
+_SIMULATION = (
+    "dim", "seed", "sampler", "device", "dtype", "test_samples", "reuse_data", "training",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Question):
     """One question: a task, a classifier and a protocol, answered by theory or by simulation.
 
     >>> from sparsetoken import Pooled
@@ -53,19 +47,33 @@ class Cell:
     dtype: str = "float64"
     test_samples: int = 10_000
     reuse_data: bool = False
+    training: Training = "stages"
+    test_task: Task | None = None
 
     def __post_init__(self) -> None:
         check_kinds("Cell", self.task, self.classifier, self.protocol)
-        if self.kind not in ("theory", "simulation"):
-            raise ValueError(f"Cell: kind must be 'theory' or 'simulation', got {self.kind!r}")
-        if self.kind == "simulation":
+        if self.kind not in get_args(Kind):
+            allowed = ", ".join(map(repr, get_args(Kind)))
+            raise ValueError(f"Cell: kind must be one of {allowed}, got {self.kind!r}")
+        if self.test_task is not None:
+            self._check_test_task(self.test_task)
+        if self.kind != "theory":
             if self.dim is None:
-                raise ValueError("Cell: dim must be given for a simulation, got None")
+                raise ValueError(f"Cell: dim must be given for a {self.kind}, got None")
             settings = self.settings
             checked = {name: getattr(settings, name) for name in ("dim", "seed", "test_samples")}
             checked["repeats"] = whole(Cell, "repeats", self.repeats, least=1)
             for name, value in checked.items():
                 object.__setattr__(self, name, value)
+
+    def _check_test_task(self, other: object) -> None:
+        if not isinstance(other, Task):
+            raise ValueError(f"Cell: test_task must be a Task, got {other!r}")
+        if isinstance(self.classifier, Vectorized) and other.length != self.task.length:
+            raise ValueError(
+                f"Cell: test_task for Vectorized must keep the length {self.task.length} (one "
+                f"weight per position), got {other.length}"
+            )
 
     @property
     def settings(self) -> Settings:
@@ -73,24 +81,25 @@ class Cell:
         assert self.dim is not None
         return Settings(
             self.task, self.classifier, self.protocol, self.dim, self.seed, self.sampler,
-            self.device, self.dtype, self.test_samples, self.reuse_data,
+            self.device, self.dtype, self.test_samples, self.reuse_data, training=self.training,
         )  # fmt: skip
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name, flat; those that do not matter are None."""
-        simulated = self.kind == "simulation"
+        simulated = self.kind != "theory"
         loss = self.protocol.loss
         classifier = self.classifier
-        values: dict[str, Any] = {"kind": self.kind, "classifier": _name(classifier)}
+        values: dict[str, Any] = {"kind": self.kind, "classifier": name_of(classifier)}
         values |= {f"frozen_{name}": value for name, value in _dataclass_values(classifier).items()}
         values |= {name: getattr(self.task, name) for name in _TASK}
         values |= {name: getattr(self.protocol, name) for name in _PROTOCOL}
-        values |= {"loss": _name(loss)}
+        values |= {"loss": name_of(loss)}
         values |= {f"loss_{name}": value for name, value in _dataclass_values(loss).items()}
         values |= {name: getattr(self, name) if simulated else None for name in _SIMULATION}
         if self.sampler != "tokens":
-            values |= {"test_samples": None, "reuse_data": None}
-        return values
+            values |= {"test_samples": None, "reuse_data": None, "training": None}
+        other = self.test_task
+        return values | {f"test_{name}": other and getattr(other, name) for name in _TASK}
 
     @property
     def shares(self) -> tuple[Any, ...]:
@@ -98,56 +107,28 @@ class Cell:
         recipe = replace(self.protocol, readout_samples=1.0, ridge=1.0)
         return (self.kind, self.task, self.classifier, recipe, self.dim, self.sampler)
 
-    def units(self) -> list[Unit]:
-        """The rows this cell asks for, in order."""
-        count = self.repeats if self.kind == "simulation" else 1
-        content = self.parameters()
-        return [Unit(self, repeat, _key(content, repeat)) for repeat in range(count)]
+    @property
+    def count(self) -> int:
+        """One row, or one per repeat."""
+        return 1 if self.kind == "theory" else self.repeats
 
-
-class Unit(NamedTuple):
-    """One row to compute: the work that is sent to a process or a machine."""
-
-    cell: Cell
-    repeat: int
-    key: str
-
-
-class Row(NamedTuple):
-    """An answered unit."""
-
-    key: str
-    repeat: int
-    parameters: dict[str, Any]
-    status: str  # "ok", "no fit" or "failed"
-    message: str
-    results: dict[str, float]
-    seconds: float
-
-
-def answer(unit: Unit) -> Row:
-    """Compute a row; a failure is a row that says why."""
-    start = time.perf_counter()
-    status, message, results = "ok", "", {}
-    try:
-        with one_blas_thread():
-            if unit.cell.kind == "theory":
-                results = _by_theory(unit.cell)
-            else:
-                message, results = _by_simulation(unit.cell, unit.repeat)
-                status = "no fit" if message else "ok"
-    except Exception as error:
-        status, message = "failed", f"{type(error).__name__}: {error}"
-    seconds = time.perf_counter() - start
-    return Row(unit.key, unit.repeat, unit.cell.parameters(), status, message, results, seconds)
+    def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
+        """Theory, a run of the simulation, or whether its data are separable."""
+        if self.kind == "theory":
+            return "", _by_theory(self)
+        if self.kind == "separability":
+            return "", {"separable": float(is_separable(self.settings, repeat))}
+        return _by_simulation(self, repeat)
 
 
 def _by_theory(cell: Cell) -> dict[str, float]:
     prediction = predict(cell.task, cell.classifier, cell.protocol)
     results = {
         name: float(getattr(prediction, name))
-        for name in ("test_error", "train_error", "train_loss", "auc", "bias", "residual")
+        for name in ("train_error", "train_loss", "bias", "residual")
     }
+    scores = prediction.scores if cell.test_task is None else prediction.on(cell.test_task)
+    results |= {"test_error": scores.test_error, "auc": scores.auc}
     results["readout_norm"] = prediction.fit.norm
     query = prediction.query
     if query is not None:
@@ -158,7 +139,12 @@ def _by_theory(cell: Cell) -> dict[str, float]:
 def _by_simulation(cell: Cell, repeat: int) -> tuple[str, dict[str, float]]:
     outcome = run_repeat(cell.settings, repeat)
     run = Simulation(cell.settings, (outcome,))
-    values = {name: float(getattr(run, name)[0]) for name in (*QUANTITIES, "auc", "certificate")}
+    values = {name: float(getattr(run, name)[0]) for name in (*QUANTITIES, "certificate")}
+    if outcome.readout is not None:
+        scores = run.scores(0, cell.test_task)
+        values["auc"] = scores.auc
+        if cell.test_task is not None:
+            values["test_error"] = scores.test_error
     present = {name: value for name, value in values.items() if value == value}
     return ("" if outcome.status == "ok" else outcome.status), present
 
@@ -197,17 +183,6 @@ def grid(**axes: Any) -> list[Cell]:
     return cells
 
 
-def units_of(cells: Iterable[Cell]) -> list[Unit]:
-    """The rows of all cells, in order, each once."""
-    unique: dict[str, Unit] = {}
-    for cell in cells:
-        if not isinstance(cell, Cell):
-            raise ValueError(f"sweep: cells must be Cell objects (see grid), got {cell!r}")
-        for unit in cell.units():
-            unique.setdefault(unit.key, unit)
-    return list(unique.values())
-
-
 def _make(kind: type, parts: dict[str, Any]) -> Any:
     try:
         return kind(**parts)
@@ -215,31 +190,5 @@ def _make(kind: type, parts: dict[str, Any]) -> Any:
         raise ValueError(f"grid: {kind.__name__} needs more: {error}") from None
 
 
-def _name(thing: object) -> str:
-    """SquaredHinge → squared-hinge."""
-    words = "".join(f"-{c.lower()}" if c.isupper() else c for c in type(thing).__name__)
-    return words.lstrip("-")
-
-
 def _dataclass_values(thing: Any) -> dict[str, Any]:
     return {field.name: getattr(thing, field.name) for field in fields(thing)}
-
-
-def _key(content: dict[str, Any], repeat: int) -> str:
-    whole_content = {**content, "repeat": repeat, "key_version": _KEY_VERSION}
-    return hashlib.sha256(json.dumps(whole_content, sort_keys=True).encode()).hexdigest()
-
-
-def failed(unit: Unit, message: str) -> Row:
-    """The row of a unit that gave none itself."""
-    return Row(unit.key, unit.repeat, unit.cell.parameters(), "failed", message, {}, 0.0)
-
-
-def plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as a table shows them: sequences become text."""
-    return {
-        name: json.dumps(value)
-        if isinstance(value, Sequence) and not isinstance(value, str)
-        else value
-        for name, value in parameters.items()
-    }

@@ -29,7 +29,7 @@ from itertools import islice
 from typing import Any, cast
 
 from sparsetoken.model.checks import whole
-from sparsetoken.studies.cells import Row, Unit, answer, failed
+from sparsetoken.studies.questions import Row, Unit, answer, failed
 
 RETRIES = 3  # as a Dask scheduler has it
 _QUEUED = 4  # units under way per process: one runs, the others wait for it

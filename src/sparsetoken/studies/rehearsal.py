@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetoken.studies.cells import Cell, Unit, answer, units_of
+from sparsetoken.studies.questions import Question, Unit, answer, units_of
 from sparsetoken.studies.store import Store
 
 _ALIKE = ("kind", "classifier", "loss", "dim", "sampler", "device")
@@ -37,7 +37,7 @@ class Forecast:
 
 
 def rehearse(
-    cells: Iterable[Cell],
+    cells: Iterable[Question],
     store: str | os.PathLike[str] | None = None,
     patience: float = 20.0,
 ) -> list[Forecast]:
@@ -61,7 +61,7 @@ def rehearse(
     groups: dict[tuple[Any, ...], list[Unit]] = {}
     for unit in units_of(cells):
         content = unit.cell.parameters()
-        groups.setdefault(tuple(content[name] for name in _ALIKE), []).append(unit)
+        groups.setdefault(tuple(content.get(name) for name in _ALIKE), []).append(unit)
     kept: dict[str, float] = {}
     if store is not None and os.path.exists(store):
         with Store(store) as opened:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sparsetoken.studies.cells import Row
+from sparsetoken.studies.questions import Row
 
 APPLICATION = 0x53504B54  # "SPKT" in the header of the file
 SCHEMA = 1

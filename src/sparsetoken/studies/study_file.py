@@ -19,7 +19,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.studies.cells import Cell, grid
 
 _TABLES = {"task": Task, "protocol": Protocol}
-_CELL = [field.name for field in fields(Cell) if field.name not in _TABLES]
+_CELL = [field.name for field in fields(Cell) if field.name not in (*_TABLES, "test_task")]
 _TOP = (*_CELL, "cosine", "sharpness")
 
 

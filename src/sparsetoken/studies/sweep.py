@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.progress import progress_bar
-from sparsetoken.studies.cells import Cell, plain, units_of
 from sparsetoken.studies.execution import ExecutorError, answers
+from sparsetoken.studies.questions import Question, plain, units_of
 from sparsetoken.studies.store import Store
 
 if TYPE_CHECKING:
@@ -33,12 +33,16 @@ _RESULTS = (
     "readout_norm",
     "residual",
     "certificate",
+    "separable",
+    "best_error",
+    "strength_needed",
+    "standard_error",
 )
 _LAST = ("status", "message", "seconds", "version", "key")
 
 
 def sweep(
-    cells: Iterable[Cell],
+    cells: Iterable[Question],
     store: str | os.PathLike[str] | None = None,
     executor: Executor | int | None = None,
     progress: bool = False,
@@ -103,4 +107,5 @@ def tidy(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
 
     table = pd.DataFrame([plain(row) for row in rows])
     first = [name for name in table.columns if name not in (*_RESULTS, *_LAST)]
-    return table.reindex(columns=[*first, *_RESULTS, *_LAST])
+    results = [name for name in _RESULTS if name in table.columns]
+    return table.reindex(columns=[*first, *results, *_LAST])

@@ -23,6 +23,7 @@ kept at their means.)
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +107,7 @@ class Rest(NamedTuple):
         return Rest(signal, noise, negative, self.lower[chosen])
 
 
+@lru_cache(maxsize=1)  # 84 MB; many strengths of one length follow one another
 def draw_rest(length: int, sparsity: int, seed: int, *, largest: int = LARGEST) -> Rest:
     """What is random in the samples of a task with L ≥ 2 tokens, R of them with signal.
 

@@ -1,0 +1,172 @@
+r"""What a claim is: how its table is computed, by which rules it is judged, how it is drawn.
+
+A table has one row per plotted number or pair of numbers, with the same columns for every claim:
+panel and series say where it stands, x (and y, in a map) what was varied, then theory and
+simulation with their standard errors. Judging and drawing see the table alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from sparsetoken.figures import Panel
+from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.task import Task
+from sparsetoken.studies.questions import Question
+
+Verdict = Literal["holds", "fails", "inconclusive"]
+Table = Any  # a pandas DataFrame; the types of its columns are not known to a checker
+Ask = Callable[[Sequence[Question]], Table]
+
+COLUMNS = (
+    "panel", "series", "x", "y", "theory", "theory_error", "simulation", "simulation_error",
+    "repeats", "dim",
+)  # fmt: skip
+CLASSIFIERS: dict[str, Classifier] = {
+    "attention": Attention(),
+    "vectorized": Vectorized(),
+    "pooled": Pooled(),
+}
+PAPER = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
+RIDGE = 1e-5  # of the paper's figures
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the finite experiments are; the theory is the same at every scale."""
+
+    name: str
+    dim: int  # embedding dimension of exact-in-law simulations
+    repeats: int
+    token_dim: int  # where tokens are drawn one by one
+    trials: int  # data sets per point whose separability is tested
+    longest: int  # longest sample of the oracle errors
+    seed: int = 0
+
+
+SCALES = {
+    "tiny": Scale("tiny", dim=60, repeats=4, token_dim=20, trials=12, longest=100),
+    "quick": Scale("quick", dim=250, repeats=8, token_dim=60, trials=40, longest=10**6),
+    "full": Scale("full", dim=1000, repeats=8, token_dim=200, trials=200, longest=10**6),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A prediction, what was measured, and the rule that decides."""
+
+    what: str
+    predicted: str
+    measured: str
+    rule: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The checks of a claim; remarks are worth knowing and decide nothing."""
+
+    checks: Sequence[Check]
+    remarks: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def verdict(self) -> Verdict:
+        """A claim fails with any of its checks, and holds if all of them do."""
+        found = {check.verdict for check in self.checks}
+        if "fails" in found or not found:
+            return "fails"
+        return "inconclusive" if "inconclusive" in found else "holds"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One reproduction: `sparsetoken reproduce NAME`."""
+
+    name: str
+    source: str  # where the paper states it
+    sentence: str
+    compute: Callable[[Scale, Ask], Table]
+    judge: Callable[[Table], Judgement]
+    panels: Sequence[Panel]
+
+
+def rows(panel: str, series: str, x: Any, **columns: Any) -> Table:
+    """Rows of a table; what is not given is missing."""
+    table = pd.DataFrame({"panel": panel, "series": series, "x": np.atleast_1d(x), **columns})
+    return table.reindex(columns=list(COLUMNS))
+
+
+def collect(parts: Sequence[Table]) -> Table:
+    """One table of many."""
+    filled = [part.dropna(axis="columns", how="all") for part in parts]
+    return pd.concat(filled, ignore_index=True).reindex(columns=list(COLUMNS))
+
+
+def compare(panel: str, series: str, answers: Table, x: str, quantity: str) -> Table:
+    """Rows from a sweep: theory where it was asked, mean and standard error of simulations."""
+    ok = answers[answers.status == "ok"]
+    theory = ok[ok.kind == "theory"].set_index(x)[quantity]
+    simulated = ok[ok.kind != "theory"].groupby(x)
+    values = simulated[quantity].agg(["mean", "sem", "count"])
+    places = sorted({*theory.index, *values.index})
+    dims = simulated["dim"].first()
+    return rows(
+        panel,
+        series,
+        places,
+        theory=theory.reindex(places).to_numpy(),
+        simulation=values["mean"].reindex(places).to_numpy(),
+        simulation_error=values["sem"].reindex(places).to_numpy(),
+        repeats=values["count"].reindex(places).to_numpy(),
+        dim=dims.reindex(places).to_numpy(),
+    )
+
+
+def agreement(table: Table, what: str, relative: bool = False) -> Check:
+    """Every simulated mean within 4 standard errors + 3/dim of the theory.
+
+    `relative`: 3/dim of the theory's value, for quantities that are not of order one.
+    """
+    dots = table.dropna(subset=["simulation", "theory"])
+    gap = (dots.simulation - dots.theory).abs()
+    finite_size = 3 / dots.dim * (dots.theory.abs() if relative else 1.0)
+    allowed = 4 * dots.simulation_error + finite_size
+    known = allowed.notna()
+    outside = int((gap > allowed)[known].sum())
+    verdict: Verdict = "holds" if outside == 0 else "fails"
+    if not known.any() or not known.all():
+        verdict = "fails" if outside else "inconclusive"
+    share = (gap / allowed)[known].max() if known.any() else math.nan
+    of_theory = " of the theory's value" if relative else ""
+    return Check(
+        what,
+        "simulation equals theory",
+        f"{len(dots) - outside} of {len(dots)} dots within; the farthest at {share:.2f} of the "
+        "allowance",
+        f"every |simulation − theory| ≤ 4 standard errors + 3/dim{of_theory}",
+        verdict,
+    )
+
+
+def slope(x: Any, y: Any, expected: float, what: str, within: float = 0.05) -> Check:
+    """The slope of log y against log x, by least squares."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    usable = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
+    rule = f"least-squares slope on logarithmic axes is {expected:g} ± {within:g}"
+    if usable.sum() < 3:
+        few = f"only {usable.sum()} positive values"
+        return Check(what, f"slope {expected:g}", few, rule, "inconclusive")
+    found = float(np.polyfit(np.log(x[usable]), np.log(y[usable]), 1)[0])
+    verdict: Verdict = "holds" if abs(found - expected) <= within else "fails"
+    return Check(what, f"slope {expected:g}", f"slope {found:.3f}", rule, verdict)
+
+
+def decide(truth: bool) -> Verdict:
+    """A rule without a grey zone."""
+    return "holds" if truth else "fails"

@@ -1,0 +1,127 @@
+"""Attention does not always win: a query that points elsewhere is worse than none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sparsetoken.figures import Panel
+from sparsetoken.model.attention import attention_law
+from sparsetoken.model.classifiers import Attention, Pooled
+from sparsetoken.model.losses import Logistic
+from sparsetoken.reproduction.claims import (
+    PAPER,
+    RIDGE,
+    Ask,
+    Check,
+    Claim,
+    Judgement,
+    Scale,
+    Table,
+    Verdict,
+    agreement,
+    collect,
+    compare,
+    rows,
+)
+from sparsetoken.studies.cells import grid
+from sparsetoken.theory.asymptotics import solve
+
+_COSINES = np.linspace(0, 1, 11).tolist()
+_DOTS = (0.1, 0.4, 0.7, 1.0)
+_SHARPNESSES = (0.5, 1.0, 4.0)
+_SAMPLES = 20.0  # per dimension, of the simulated panel
+_LIMIT, _FINITE = "limit of many samples", f"{_SAMPLES:g} samples per dimension"
+_CRITICAL = "critical cosine"
+_CLOUDS = 6
+
+
+def compute(scale: Scale, ask: Ask) -> Table:
+    """Errors of frozen queries against their cosine, and where they equal the linear one."""
+    parts = []
+    for panel, samples in ((_LIMIT, math.inf), (_FINITE, _SAMPLES)):
+        same = {"task": PAPER, "ridge": RIDGE, "readout_samples": samples}
+        linear = float(ask(grid(classifier=Pooled(), **same)).test_error.iloc[0])
+        parts.append(rows(panel, "pooled", [0.0, 1.0], theory=linear))
+        for sharpness in _SHARPNESSES:
+            cells = grid(classifier=[Attention(c, sharpness) for c in _COSINES], **same)
+            if panel == _FINITE:
+                cells += grid(
+                    classifier=[Attention(c, sharpness) for c in _DOTS], kind="simulation",
+                    dim=scale.dim // 5, repeats=scale.repeats, seed=scale.seed, **same,
+                )  # fmt: skip
+                cells += grid(classifier=[Attention(c, sharpness) for c in _DOTS], **same)
+            answers = ask(cells)
+            series = f"attention, sharpness {sharpness:g}"
+            parts.append(compare(panel, series, answers, "frozen_cosine", "test_error"))
+            if panel == _LIMIT:
+                where, error = critical_cosine(sharpness, linear)
+                parts.append(rows(_CRITICAL, series, sharpness, theory=where, theory_error=error))
+    return collect(parts)
+
+
+def critical_cosine(sharpness: float, linear: float) -> tuple[float, float]:
+    """Where attention's limit error equals the linear one; NaN if nowhere between 0 and 1.
+
+    The root on one cloud of token noise, moved on the others by one step of Newton's method; the
+    mean over the clouds and its standard error.
+    """
+    from scipy.optimize import brentq
+
+    def gap(cosine: float, seed: int = 0) -> float:
+        law = attention_law(PAPER, cosine, sharpness, seed)
+        fit = solve(law, Logistic(), RIDGE, math.inf)
+        return float(law.scores(fit.readout).test_error) - linear
+
+    if not gap(0.0) > 0 > gap(1.0):
+        return math.nan, math.nan
+    root = float(brentq(gap, 0.0, 1.0, xtol=1e-4))
+    step = 0.01 if root < 0.5 else -0.01
+    slope = (gap(root + step) - gap(root)) / step
+    roots = [root - gap(root, seed) / slope for seed in range(_CLOUDS)]
+    return float(np.mean(roots)), float(np.std(roots, ddof=1) / math.sqrt(_CLOUDS))
+
+
+def judge(table: Table) -> Judgement:
+    """Above its critical cosine attention wins, below it it loses."""
+    checks = []
+    limit = table[table.panel == _LIMIT]
+    linear = float(limit[limit.series == "pooled"].theory.iloc[0])
+    for row in table[table.panel == _CRITICAL].itertuples():
+        errors = limit[limit.series == row.series].set_index("x").theory
+        ends = f"error {errors.iloc[0]:.3f} at cosine 0, {errors.iloc[-1]:.3f} at 1"
+        verdict: Verdict = "inconclusive"
+        measured = f"no crossing ({ends})"
+        if row.theory == row.theory:
+            lower, upper = (errors[errors.index < row.theory], errors[errors.index > row.theory])
+            right = bool((lower > linear).all() and (upper < linear).all())
+            certain = 4 * row.theory_error < min(row.theory, 1 - row.theory)
+            verdict = ("holds" if right else "fails") if certain else "inconclusive"
+            measured = f"critical cosine {row.theory:.4f} ± {row.theory_error:.4f}; {ends}"
+        elif errors.iloc[0] < linear and errors.iloc[-1] < linear:
+            verdict = "fails"
+        checks.append(
+            Check(
+                row.series,
+                f"loses to the linear limit {linear:.4f} at small cosines, wins at large ones",
+                measured,
+                "above it at every cosine below the critical one, below it at every one above; "
+                "the critical cosine is 4 standard errors from 0 and 1",
+                verdict,
+            )
+        )
+    finite = table[(table.panel == _FINITE) & (table.series != "pooled")]
+    checks.append(agreement(finite, f"finite experiments, {_SAMPLES:g} samples per dimension"))
+    return Judgement(checks)
+
+
+_X = "cosine of query and signal  $s$"
+CLAIM = Claim(
+    "crossover",
+    "Section on alignment",
+    "Attention wins over linear pooling only if its query is aligned beyond a critical cosine.",
+    compute,
+    judge,
+    [Panel(_LIMIT, _X, "test error"), Panel(_FINITE, _X, "test error")],
+)

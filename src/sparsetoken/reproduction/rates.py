@@ -1,0 +1,86 @@
+"""Corollary 2: with the square loss the excess error falls like one over the samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sparsetoken.figures import Panel
+from sparsetoken.model.losses import Square
+from sparsetoken.reproduction.claims import (
+    CLASSIFIERS,
+    PAPER,
+    RIDGE,
+    Ask,
+    Claim,
+    Judgement,
+    Scale,
+    Table,
+    agreement,
+    collect,
+    compare,
+    rows,
+    slope,
+)
+from sparsetoken.studies.cells import grid
+
+_LINE = np.geomspace(4, 4000, 25)  # samples per feature
+_DOTS = (8.0, 16.0, 32.0)
+_EXCESS = "excess test error, square loss"
+
+
+def compute(scale: Scale, ask: Ask) -> Table:
+    """Test error less its limit, against samples per feature."""
+    parts = []
+    for name, classifier in CLASSIFIERS.items():
+        per_dim = PAPER.length if name == "vectorized" else 1
+        dim = max(10, scale.dim // (2 * per_dim))
+        same = {"task": PAPER, "loss": Square(), "ridge": RIDGE, "classifier": classifier}
+        samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim
+        theory = grid(readout_samples=[*samples.tolist(), math.inf], **same)
+        simulated = grid(
+            readout_samples=[per_dim * each for each in _DOTS], kind="simulation", dim=dim,
+            repeats=scale.repeats, seed=scale.seed, **same,
+        )  # fmt: skip
+        answers = ask(theory + simulated)
+        found = compare(_EXCESS, name, answers, "readout_samples", "test_error")
+        limit = float(found[np.isinf(found.x)].theory.iloc[0])
+        found = found[np.isfinite(found.x)]
+        parts.append(
+            found.assign(
+                x=found.x / per_dim,
+                theory=found.theory - limit,
+                simulation=found.simulation - limit,
+            )
+        )
+        if name == "attention":
+            far = found[found.x >= 100]
+            scaled = (far.theory - limit) * far.x
+            constant = float(scaled.iloc[-1])
+            parts.append(rows(_EXCESS, "reference: 1/n", _LINE, theory=constant / _LINE))
+    return collect(parts)
+
+
+def judge(table: Table) -> Judgement:
+    """Slope −1 in the theory, dots on the lines."""
+    checks = []
+    for name in CLASSIFIERS:
+        mine = table[table.series == name]
+        far = mine[(mine.x >= 100) & mine.theory.notna()]
+        what = f"excess error of {name}, theory, at least 100 samples per feature"
+        checks.append(slope(far.x, far.theory, -1.0, what))
+    dots = table[table.series.isin(list(CLASSIFIERS))]
+    checks.append(agreement(dots, "finite experiments"))
+    return Judgement(checks)
+
+
+CLAIM = Claim(
+    "rates",
+    "Corollary 2",
+    "With the square loss the test error approaches its limit like one over the number of samples, "
+    "for each classifier.",
+    compute,
+    judge,
+    [Panel(_EXCESS, "readout samples per feature  $n_1/p$", "test error − limit", log="xy")],
+)

@@ -1,0 +1,116 @@
+r"""`Question`: what a sweep answers, row by row.
+
+A question has a row per repeat. A row's key is a hash of everything that fixes its numbers, so the
+same question is asked once, whatever study it stands in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sparsetoken.blas import one_blas_thread
+
+_KEY_VERSION = 2  # of the content that is hashed
+
+
+class Question(ABC):
+    """Anything that can be swept: it names its parameters and computes a row."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter by name, flat; those that do not matter are None."""
+
+    @abstractmethod
+    def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
+        """Why there is no answer ("" if there is one), and the results."""
+
+    @property
+    def count(self) -> int:
+        """How many rows it has."""
+        return 1
+
+    @property
+    def shares(self) -> Any:
+        """Equal for questions whose work has something in common, such as a law."""
+        return None
+
+    def units(self) -> list[Unit]:
+        """The rows this question asks for, in order."""
+        content = self.parameters()
+        return [Unit(self, repeat, _key(content, repeat)) for repeat in range(self.count)]
+
+
+class Unit(NamedTuple):
+    """One row to compute: the work that is sent to a process or a machine."""
+
+    cell: Question
+    repeat: int
+    key: str
+
+
+class Row(NamedTuple):
+    """An answered unit."""
+
+    key: str
+    repeat: int
+    parameters: dict[str, Any]
+    status: str  # "ok", "no fit" or "failed"
+    message: str
+    results: dict[str, float]
+    seconds: float
+
+
+def answer(unit: Unit) -> Row:
+    """Compute a row; a failure is a row that says why."""
+    start = time.perf_counter()
+    results: dict[str, float] = {}
+    try:
+        with one_blas_thread():
+            message, results = unit.cell.compute(unit.repeat)
+        status = "no fit" if message else "ok"
+    except Exception as error:
+        status, message = "failed", f"{type(error).__name__}: {error}"
+    seconds = time.perf_counter() - start
+    return Row(unit.key, unit.repeat, unit.cell.parameters(), status, message, results, seconds)
+
+
+def failed(unit: Unit, message: str) -> Row:
+    """The row of a unit that gave none itself."""
+    return Row(unit.key, unit.repeat, unit.cell.parameters(), "failed", message, {}, 0.0)
+
+
+def units_of(cells: Iterable[Question]) -> list[Unit]:
+    """The rows of all cells, in order, each once."""
+    unique: dict[str, Unit] = {}
+    for cell in cells:
+        if not isinstance(cell, Question):
+            raise ValueError(f"sweep: cells must be Cell objects (see grid), got {cell!r}")
+        for unit in cell.units():
+            unique.setdefault(unit.key, unit)
+    return list(unique.values())
+
+
+def plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as a table shows them: sequences become text."""
+    return {
+        name: json.dumps(value)
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else value
+        for name, value in parameters.items()
+    }
+
+
+def name_of(thing: object) -> str:
+    """SquaredHinge → squared-hinge."""
+    words = "".join(f"-{c.lower()}" if c.isupper() else c for c in type(thing).__name__)
+    return words.lstrip("-")
+
+
+def _key(content: dict[str, Any], repeat: int) -> str:
+    whole_content = {**content, "repeat": repeat, "key_version": _KEY_VERSION}
+    return hashlib.sha256(json.dumps(whole_content, sort_keys=True).encode()).hexdigest()
