@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 .PHONY: demo test test-torch lint bench stress help
 
 help:
-	@echo "make demo   compare the three classifiers, write results/learning_curves.png"
+	@echo "make demo   reproduce every claim of the paper, write results/report.html"
 	@echo "make test   lint, types, tests and doctests"
 	@echo "make test-torch  the same fits and simulations on torch tensors (installs torch)"
 	@echo "make lint   ruff and mypy"
@@ -21,7 +21,7 @@ help:
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/python examples/learning_curves.py --out results
+	$(BIN)/sparsetoken reproduce --quick --out results
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -29,6 +29,7 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 test: lint
+	scripts/install-browser
 	$(BIN)/python -m pytest --numprocesses 2 --ignore=tests/torch_backend
 
 .venv/torch: .venv/installed

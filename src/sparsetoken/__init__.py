@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sparsetoken.model.scores import Scores as Scores
     from sparsetoken.model.task import Sample as Sample
     from sparsetoken.model.task import Task as Task
+    from sparsetoken.reproduction.reproduce import reproduce as reproduce
     from sparsetoken.simulation.experiment import simulate as simulate
     from sparsetoken.simulation.results import Simulation as Simulation
     from sparsetoken.studies.cells import Cell as Cell
@@ -100,6 +101,7 @@ _HOMES = {
     "studies.execution": ("dask_executor", "mpi_executor", "ExecutorError"),
     "studies.sweep": ("sweep",),
     "studies.rehearsal": ("rehearse",),
+    "reproduction.reproduce": ("reproduce",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

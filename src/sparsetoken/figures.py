@@ -41,14 +41,14 @@ LOOK: dict[str, dict[str, Any]] = {
     "pooled": {"color": "#0072B2", "linestyle": "-.", "marker": "^"},
     "bayes": {"color": "#000000", "linestyle": ":", "marker": "D"},
 }
-_OTHERS = [  # for series that are not classifiers, in order
+_OTHERS: list[dict[str, Any]] = [  # for series that are not classifiers, in order
     {"color": "#D55E00", "linestyle": "-", "marker": "o"},
     {"color": "#CC79A7", "linestyle": "--", "marker": "s"},
     {"color": "#56B4E9", "linestyle": "-.", "marker": "^"},
     {"color": "#009E73", "linestyle": (0, (5, 1)), "marker": "D"},
     {"color": "#555555", "linestyle": (0, (1, 1)), "marker": "v"},
 ]
-_REFERENCE = {"color": "#888888", "linestyle": (0, (4, 3)), "linewidth": 1.0}
+_REFERENCE: dict[str, Any] = {"color": "#888888", "linestyle": (0, (4, 3)), "linewidth": 1.0}
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Panel:
     low: float | None = None  # lower end of the y axis
     colour: str = ""
     contours: str = ""
+    legend: bool = True
 
 
 def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figure:
@@ -94,12 +95,19 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
                 _lines(axes, rows)
             if panel.low is not None:
                 axes.set_ylim(bottom=panel.low)
-            if panel.log == "y" or (panel.log == "xy" and not panel.colour):
-                _plain_numbers(axes)
+            if not panel.colour:
+                _plain_numbers(axes, panel.log)
+            if not panel.legend:
+                axes.get_legend().remove()
         for axes in list(grid.flat)[len(shown) :]:
             axes.set_axis_off()
         figure.suptitle(title, fontsize=9)
     return figure
+
+
+def close(figure: Figure) -> None:
+    """Let go of a figure that has been written."""
+    plt.close(figure)
 
 
 def _lines(axes: Axes, rows: pd.DataFrame) -> None:
@@ -145,13 +153,16 @@ def _map(axes: Axes, rows: pd.DataFrame, panel: Panel) -> None:
     axes.grid(False)
 
 
-def _plain_numbers(axes: Axes) -> None:
+def _plain_numbers(axes: Axes, log: str) -> None:
     """0.05 instead of 5 × 10⁻² where there are few decades."""
-    low, high = axes.get_ylim()
-    if high / low < 300:
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+    for name, axis, (low, high) in (
+        ("x", axes.xaxis, axes.get_xlim()),
+        ("y", axes.yaxis, axes.get_ylim()),
+    ):
+        if name in log and high / low < 300:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_minor_formatter(NullFormatter())
 
 
 def learning_curves(

@@ -1,7 +1,8 @@
 """The command line: one verb a command, the same words as the fields of the library.
 
 A readable table by default, `--json` for programs. A wrong value is one line on standard error and
-exit code 2; a computation that cannot be done is one line and exit code 1.
+exit code 2; a computation that cannot be done is one line and exit code 1; a claim that fails its
+reproduction is exit code 3.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tyro
 import sparsetoken as st
 from sparsetoken.cli.output import note
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
-from sparsetoken.cli.studies import Export, Sweep
+from sparsetoken.cli.studies import Export, Reproduce, Sweep
 from sparsetoken.model.losses import LOSSES, Loss
 
 Command = (
@@ -29,6 +30,7 @@ Command = (
     | Annotated[Oracle, tyro.conf.subcommand("oracle")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
     | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
 )
 
 
@@ -52,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _silence()  # of --help | head
         return 0
+    code = 0
     try:
-        command.run()
+        code = command.run() or 0
         sys.stdout.flush()
     except ValueError as error:
         return _complain(error, 2)
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _silence()
         return _complain(error, 1)
-    return 0
+    return code
 
 
 def _complain(message: object, code: int) -> int:

@@ -1,4 +1,4 @@
-"""Many questions at once: sweep, export."""
+"""Many questions at once: sweep, export, reproduce."""
 
 from __future__ import annotations
 
@@ -115,6 +115,67 @@ def _duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.2g} {unit}"
     return f"{seconds:.2g} s"
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Does the paper hold? Every quantitative claim, theory against simulation, with a verdict.
+
+    Writes for each claim NAME.png, NAME.pdf, NAME.csv, and report.md and report.html for all. Stop
+    it at any moment and run the same command to resume. Exit code 3 if a claim fails.
+    """
+
+    names: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Some of: learning-curves, alignment, separation, capacity, crossover, rates, training,
+    lengths; all of them if none is given."""
+    quick: bool = False
+    """Small dimensions, within three minutes on two cores (this is the default)."""
+    full: bool = False
+    """The paper's sizes: about an hour on two cores."""
+    tiny: bool = False
+    """As small as it goes: to try the command."""
+    out: str = "results"
+    """Folder for figures, tables, report and store."""
+    seed: int = 0
+    """Of all random numbers."""
+    processes: int = 0
+    """Processes that share the work; as many as there are cores if 0."""
+    no_progress: bool = False
+    """No progress bars on standard error."""
+
+    def run(self) -> int:
+        from sparsetoken.reproduction.reproduce import reproduce
+
+        scales = [name for name in ("quick", "full", "tiny") if getattr(self, name)]
+        if len(scales) > 1:
+            raise ValueError(f"reproduce: give one of --quick, --full and --tiny, got {scales}")
+        processes = whole("reproduce", "processes", self.processes, least=0)
+        sections = reproduce(
+            self.names,
+            scales[0] if scales else "quick",
+            self.out,
+            processes or os.cpu_count(),
+            self.seed,
+            progress=not self.no_progress and sys.stderr.isatty(),
+            started=note,
+        )
+        rows = [
+            {
+                "claim": each.claim.name,
+                "source": each.claim.source,
+                "checks": len(each.judgement.checks),
+                "verdict": each.verdict,
+                "seconds": round(each.seconds),
+            }
+            for each in sections
+        ]
+        show(rows, as_json=False)
+        for each in sections:
+            for check in each.judgement.checks:
+                if check.verdict != "holds":
+                    print(f"{each.claim.name}: {check.what}: {check.verdict} ({check.measured})")
+        print(f"report: {os.path.join(self.out, 'report.html')}")
+        return 3 if any(each.judgement.verdict == "fails" for each in sections) else 0
 
 
 @dataclass(frozen=True)

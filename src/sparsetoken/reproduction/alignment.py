@@ -88,7 +88,13 @@ def judge(table: Table) -> Judgement:
             agreement(cosine, "cosine of the query"),
             agreement(norm, "norm of the query", relative=True),
             slope(far.x, far.theory, -1.0, "decay of 1 − cosine, theory, α₀ ≥ 100"),
-            slope(dots.x, dots.simulation, -1.0, "decay of 1 − cosine, simulation, α₀ ≥ 8"),
+            slope(
+                dots.x,
+                dots.simulation,
+                -1.0,
+                "decay of 1 − cosine, simulation, α₀ ≥ 8",
+                dots.simulation_error,
+            ),
             Check(
                 "constant of the decay",
                 "1 − cosine = C/α₀",

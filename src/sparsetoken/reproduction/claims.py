@@ -154,17 +154,27 @@ def agreement(table: Table, what: str, relative: bool = False) -> Check:
     )
 
 
-def slope(x: Any, y: Any, expected: float, what: str, within: float = 0.05) -> Check:
-    """The slope of log y against log x, by least squares."""
+def slope(
+    x: Any, y: Any, expected: float, what: str, error: Any = None, within: float = 0.05
+) -> Check:
+    """The slope of log y against log x, by least squares; `error` is the standard error of y."""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    usable = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
+    noise = np.zeros(len(x)) if error is None else np.asarray(error, float)
+    usable = np.isfinite(x) & np.isfinite(y) & np.isfinite(noise) & (x > 0) & (y > 0)
     rule = f"least-squares slope on logarithmic axes is {expected:g} ± {within:g}"
+    if error is not None:
+        rule += " (inconclusive if outside by less than 4 standard errors)"
     if usable.sum() < 3:
         few = f"only {usable.sum()} positive values"
         return Check(what, f"slope {expected:g}", few, rule, "inconclusive")
-    found = float(np.polyfit(np.log(x[usable]), np.log(y[usable]), 1)[0])
-    verdict: Verdict = "holds" if abs(found - expected) <= within else "fails"
-    return Check(what, f"slope {expected:g}", f"slope {found:.3f}", rule, verdict)
+    logs, relative = np.log(x[usable]), noise[usable] / y[usable]
+    lever = (logs - logs.mean()) / ((logs - logs.mean()) ** 2).sum()
+    found = float(lever @ np.log(y[usable]))
+    doubt = float(np.sqrt(lever**2 @ relative**2))
+    excess = abs(found - expected) - within
+    verdict: Verdict = "holds" if excess <= 0 else "fails" if excess > 4 * doubt else "inconclusive"
+    measured = f"slope {found:.3f}" + (f" ± {doubt:.3f}" if error is not None else "")
+    return Check(what, f"slope {expected:g}", measured, rule, verdict)
 
 
 def decide(truth: bool) -> Verdict:

@@ -34,7 +34,7 @@ _SHARPNESSES = (0.5, 1.0, 4.0)
 _SAMPLES = 20.0  # per dimension, of the simulated panel
 _LIMIT, _FINITE = "limit of many samples", f"{_SAMPLES:g} samples per dimension"
 _CRITICAL = "critical cosine"
-_CLOUDS = 6
+_CLOUDS = 4
 
 
 def compute(scale: Scale, ask: Ask) -> Table:
@@ -56,16 +56,16 @@ def compute(scale: Scale, ask: Ask) -> Table:
             series = f"attention, sharpness {sharpness:g}"
             parts.append(compare(panel, series, answers, "frozen_cosine", "test_error"))
             if panel == _LIMIT:
-                where, error = critical_cosine(sharpness, linear)
+                where, error = critical_cosine(sharpness, linear, parts[-1])
                 parts.append(rows(_CRITICAL, series, sharpness, theory=where, theory_error=error))
     return collect(parts)
 
 
-def critical_cosine(sharpness: float, linear: float) -> tuple[float, float]:
+def critical_cosine(sharpness: float, linear: float, known: Table) -> tuple[float, float]:
     """Where attention's limit error equals the linear one; NaN if nowhere between 0 and 1.
 
-    The root on one cloud of token noise, moved on the others by one step of Newton's method; the
-    mean over the clouds and its standard error.
+    `known` has errors at some cosines. The root on one cloud of token noise, moved on the others by
+    one step of Newton's method; the mean over the clouds and its standard error.
     """
     from scipy.optimize import brentq
 
@@ -74,11 +74,14 @@ def critical_cosine(sharpness: float, linear: float) -> tuple[float, float]:
         fit = solve(law, Logistic(), RIDGE, math.inf)
         return float(law.scores(fit.readout).test_error) - linear
 
-    if not gap(0.0) > 0 > gap(1.0):
+    cosines, errors = known.x.to_numpy(), known.theory.to_numpy()
+    wins = errors < linear
+    if wins[0] or not wins[-1]:
         return math.nan, math.nan
-    root = float(brentq(gap, 0.0, 1.0, xtol=1e-4))
-    step = 0.01 if root < 0.5 else -0.01
-    slope = (gap(root + step) - gap(root)) / step
+    first = int(np.argmax(wins))
+    low, high = cosines[first - 1], cosines[first]
+    root = float(brentq(gap, low, high, xtol=1e-3))
+    slope = (errors[first] - errors[first - 1]) / (high - low)
     roots = [root - gap(root, seed) / slope for seed in range(_CLOUDS)]
     return float(np.mean(roots)), float(np.std(roots, ddof=1) / math.sqrt(_CLOUDS))
 

@@ -85,8 +85,8 @@ def judge(table: Table) -> Judgement:
         for name in ("pooled", "vectorized")
     ]
     per_log = table[table.panel == _PER_LOG].sort_values("x")
-    steps = np.diff(per_log.theory)
-    noise = 4 * np.hypot(per_log.theory_error.iloc[1:], per_log.theory_error.iloc[:-1])
+    steps, spread = np.diff(per_log.theory), per_log.theory_error.fillna(0.0).to_numpy()
+    noise = 4 * np.hypot(spread[1:], spread[:-1])
     checks.append(
         Check(
             "strength needed by attention",
@@ -94,15 +94,15 @@ def judge(table: Table) -> Judgement:
             "strength / log L falls from "
             f"{per_log.theory.iloc[0]:.2f} to {per_log.theory.iloc[-1]:.2f}",
             "falls from each length to the next, beyond 4 standard errors",
-            decide(bool((steps < -noise.to_numpy()).all())),
+            decide(bool((steps < -noise).all())),
         )
     )
     errors = table[table.panel.str.startswith("best")]
     by = errors.pivot(index=["panel", "x"], columns="series")
-    spread = by["theory_error"].fillna(0.0)
+    doubt = by["theory_error"].fillna(0.0)
     margins = []
     for name in ("attention", "vectorized", "pooled"):
-        allowed = 4 * np.hypot(spread["bayes"], spread[name])
+        allowed = 4 * np.hypot(doubt["bayes"], doubt[name])
         margins.append(float((by["theory"]["bayes"] - by["theory"][name] - allowed).max()))
     checks.append(
         Check(

@@ -18,7 +18,7 @@ import numpy as np
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.task import FloatArray
 
-_MOST = 2000  # iterations
+_MOST = 1000  # iterations
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,88 @@
+"""The command: files, report, exit codes, resuming."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import sparsetoken as st
+from browser import open_browser
+from sparsetoken.cli import main
+from sparsetoken.reproduction import claims, reproduce
+from sparsetoken.reproduction.claims import COLUMNS, Check, Judgement
+
+
+def run(out, *names):
+    return main(["reproduce", *names, "--tiny", "--out", str(out), "--processes", "1"])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("reproduced")
+    assert run(out, "rates", "lengths") == 0
+    return out
+
+
+def test_files_and_report(made):
+    for name in ("rates", "lengths"):
+        for suffix in ("png", "pdf", "csv"):
+            assert (made / f"{name}.{suffix}").stat().st_size > 1000
+        assert list(pd.read_csv(made / f"{name}.csv").columns) == list(COLUMNS)
+    report = (made / "report.md").read_text()
+    for words in ("Corollary 2", "slope -1", "Verdict: **holds**", "![rates](rates.png)"):
+        assert words in report
+    assert f"sparsetoken reproduce rates --tiny --seed 0 --out {made}" in report
+
+
+def test_the_report_in_a_real_browser(made):
+    with open_browser() as browser:
+        page = browser.new_page()
+        problems = []
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: request.url[:4] == "http" and problems.append("fetch"))
+        page.goto((made / "report.html").as_uri())
+        widths = page.eval_on_selector_all("img", "all => all.map(i => i.naturalWidth)")
+        assert len(widths) == 2 and min(widths) > 500
+        assert page.locator("section").count() == 2
+        page.click("a[href='#lengths']")
+        assert page.locator("#lengths h2").is_visible()
+        assert "✓ holds" in page.inner_text("table >> nth=0")
+        page.set_viewport_size({"width": 380, "height": 800})
+        assert page.evaluate("document.images[0].getBoundingClientRect().width") < 380
+        assert problems == []
+
+
+def test_it_resumes_and_says_the_same(made, monkeypatch, capsys):
+    before = pd.read_csv(made / "rates.csv")
+
+    def refuse(unit):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr("sparsetoken.studies.execution.answer", refuse)
+    assert run(made, "rates") == 0
+    pd.testing.assert_frame_equal(pd.read_csv(made / "rates.csv"), before)
+    assert "report.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("fails", 3), ("inconclusive", 0), ("holds", 0)])
+def test_exit_codes(tmp_path, monkeypatch, capsys, verdict, code):
+    check = Check("a check", "1", "2", "equal", verdict)
+    claim = claims.Claim(
+        "rates", "Corollary 2", "One.", lambda scale, ask: claims.rows("p", "s", [1.0], theory=1.0),
+        lambda table: Judgement([check], ["A remark."]), [claims.Panel("p", "x", "y")],
+    )  # fmt: skip
+    monkeypatch.setitem(reproduce.CLAIMS, "rates", claim)
+    assert run(tmp_path, "rates") == code
+    assert verdict in capsys.readouterr().out
+    assert "A remark." in (tmp_path / "report.html").read_text()
+
+
+def test_wrong_names(tmp_path, capsys):
+    assert run(tmp_path / "none", "everything") == 2
+    assert "'everything' must be one of learning-curves" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+    assert main(["reproduce", "--quick", "--full", "--out", str(tmp_path)]) == 2
+    assert "give one of --quick, --full" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="scale must be one of"):
+        st.reproduce(scale="huge", out=tmp_path)
