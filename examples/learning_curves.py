@@ -58,9 +58,7 @@ def main() -> None:
 
     data = pd.concat(frames, ignore_index=True)
     data.to_csv(out / "learning_curves.csv", index=False)
-    figure = figures.learning_curves(data, capacity, floor, title)
-    for suffix in ("png", "pdf"):
-        figure.savefig(out / f"learning_curves.{suffix}")
+    figures.save(figures.learning_curves(data, capacity, floor, title), out / "learning_curves")
     print(f"wrote {out}/learning_curves.png, .pdf and .csv")
 
 

@@ -129,10 +129,13 @@ def test_help(capsys, verb):
         assert "tokens in a sample" in out and "(required)" in out
 
 
-@pytest.mark.parametrize("verb", ["sweep", "export"])
-def test_help_of_commands_on_files(capsys, verb):
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [("sweep", "SQLite file"), ("export", "SQLite file"), ("reproduce", "learning-curves")],
+)
+def test_help_of_commands_on_files(capsys, verb, words):
     code, out, err = run(capsys, verb, "--help")
-    assert code == 0 and err == "" and "usage: sparsetoken" in out and "SQLite file" in out
+    assert code == 0 and err == "" and "usage: sparsetoken" in out and words in out
 
 
 def test_version_and_module():

@@ -6,6 +6,7 @@ in grey by line style), lines for theory, labels in words with symbols.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -105,8 +106,11 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
     return figure
 
 
-def close(figure: Figure) -> None:
-    """Let go of a figure that has been written."""
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write PATH.png and PATH.pdf (fonts embedded as fonts), and let go of the figure."""
+    with mpl.rc_context(STYLE):
+        for suffix in ("png", "pdf"):
+            figure.savefig(f"{os.fspath(path)}.{suffix}")
     plt.close(figure)
 
 

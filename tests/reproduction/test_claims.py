@@ -116,9 +116,7 @@ def test_a_claim_and_its_rules(name, tmp_path):
     assert claim.judge(pd.read_csv(again)).checks == judgement.checks  # the CSV is all it needs
     for wrong in WRONG[name]:
         assert claim.judge(wrong(table)).verdict == "fails"
-    figure = figures.panels(table, claim.panels)
-    figure.savefig(tmp_path / "figure.pdf")
-    figures.close(figure)
+    figures.save(figures.panels(table, claim.panels), tmp_path / "figure")
     assert b"/FontFile2" in (tmp_path / "figure.pdf").read_bytes()  # fonts are embedded
 
 

@@ -41,7 +41,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
     answers = ask(
         grid(
             task=PAPER, classifier=CLASSIFIERS["attention"], protocol=protocol,
-            query_samples=list(_DOTS), readout_samples=0.5, kind="simulation", dim=scale.dim,
+            query_samples=list(_DOTS), readout_samples=0.5, kind="simulation", dim=2 * scale.dim,
             repeats=scale.repeats, seed=scale.seed,
         )
     )  # fmt: skip
@@ -57,7 +57,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
             rows(
                 panel, "attention", _LINE, theory=theory, simulation=found["mean"].to_numpy(),
                 simulation_error=found["sem"].to_numpy(), repeats=found["count"].to_numpy(),
-                dim=np.where(found["mean"].notna(), scale.dim, np.nan),
+                dim=np.where(found["mean"].notna(), 2 * scale.dim, np.nan),
             )
         )  # fmt: skip
     far = _LINE[_LINE >= 1]

@@ -24,7 +24,7 @@ from sparsetoken.reproduction.claims import (
     decide,
     rows,
 )
-from sparsetoken.studies.cells import grid
+from sparsetoken.studies.cells import Cell, grid
 from sparsetoken.theory.prediction import capacity
 
 _SERIES: dict[str, Classifier] = {
@@ -40,29 +40,29 @@ _BY_STRENGTH, _HALF = "capacity against strength", "half-point over prediction"
 
 def compute(scale: Scale, ask: Ask) -> Table:
     """Separability of finite data around the predicted threshold, and thresholds."""
-    parts = [rows(_PROBABILITY, "reference: predicted", [1.0, 1.0], theory=[0.0, 1.0])]
-    for name, classifier in _SERIES.items():
-        threshold = capacity(PAPER, classifier)
-        # about equally many features for each; Vectorized has length × dim
-        dim = scale.dim // 8
-        dim = max(3, dim // 4 if name == "vectorized" else dim)
-        answers = ask(
-            grid(
-                task=PAPER, classifier=classifier, kind="separability", dim=dim,
-                readout_samples=[ratio * float(threshold) for ratio in _RATIOS],
-                repeats=scale.trials, seed=scale.seed,
-            )
+    thresholds = {name: capacity(PAPER, classifier) for name, classifier in _SERIES.items()}
+    cells: list[Cell] = []
+    dims = {name: scale.dim // 10 for name in _SERIES}
+    dims["vectorized"] = max(3, scale.dim // 40)  # it has length × dim features
+    for name, threshold in thresholds.items():
+        cells += grid(
+            task=PAPER, classifier=_SERIES[name], kind="separability", dim=dims[name],
+            readout_samples=[ratio * float(threshold) for ratio in _RATIOS],
+            repeats=scale.trials, seed=scale.seed,
         )  # fmt: skip
-        answers = answers.assign(ratio=answers.readout_samples / float(threshold))
-        dots = compare(_PROBABILITY, name, answers, "ratio", "separable")
-        half, error = half_point(answers.ratio.to_numpy(), answers.separable.to_numpy())
-        features = dim * (PAPER.length if name == "vectorized" else 1)
-        theory_error = threshold.standard_error / float(threshold)
+    answers = ask(cells)
+    parts = [rows(_PROBABILITY, "reference: predicted", [1.0, 1.0], theory=[0.0, 1.0])]
+    for name, threshold in thresholds.items():
+        mine = answers[answers.classifier == name]
+        mine = mine.assign(ratio=(mine.readout_samples / float(threshold)).round(9))
+        half, error = half_point(mine.ratio.to_numpy(), mine.separable.to_numpy())
         parts += [
-            dots,
+            compare(_PROBABILITY, name, mine, "ratio", "separable"),
             rows(
-                _HALF, name, float(threshold), theory=1.0, theory_error=theory_error,
-                simulation=half, simulation_error=error, repeats=len(answers), dim=features,
+                _HALF, name, float(threshold), theory=1.0,
+                theory_error=threshold.standard_error / float(threshold), simulation=half,
+                simulation_error=error, repeats=len(mine),
+                dim=dims[name] * (PAPER.length if name == "vectorized" else 1),
             ),
         ]  # fmt: skip
     for panel, values, make in (

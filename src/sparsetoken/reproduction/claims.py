@@ -47,13 +47,18 @@ class Scale:
     token_dim: int  # where tokens are drawn one by one
     trials: int  # data sets per point whose separability is tested
     longest: int  # longest sample of the oracle errors
+    strengths: int  # at which they are computed
     seed: int = 0
 
 
 SCALES = {
-    "tiny": Scale("tiny", dim=60, repeats=4, token_dim=20, trials=12, longest=100),
-    "quick": Scale("quick", dim=250, repeats=8, token_dim=60, trials=40, longest=10**6),
-    "full": Scale("full", dim=1000, repeats=8, token_dim=200, trials=200, longest=10**6),
+    "tiny": Scale("tiny", dim=60, repeats=4, token_dim=20, trials=12, longest=1000, strengths=3),
+    "quick": Scale(
+        "quick", dim=250, repeats=8, token_dim=50, trials=40, longest=10**6, strengths=6
+    ),
+    "full": Scale(
+        "full", dim=1000, repeats=8, token_dim=200, trials=100, longest=10**6, strengths=15
+    ),
 }
 
 

@@ -28,7 +28,7 @@ from sparsetoken.reproduction.claims import (
 from sparsetoken.studies.cells import grid
 from sparsetoken.theory.asymptotics import solve
 
-_COSINES = np.linspace(0, 1, 11).tolist()
+_COSINES = [round(0.1 * i, 1) for i in range(11)]
 _DOTS = (0.1, 0.4, 0.7, 1.0)
 _SHARPNESSES = (0.5, 1.0, 4.0)
 _SAMPLES = 20.0  # per dimension, of the simulated panel
@@ -39,22 +39,26 @@ _CLOUDS = 4
 
 def compute(scale: Scale, ask: Ask) -> Table:
     """Errors of frozen queries against their cosine, and where they equal the linear one."""
+    panels = {_LIMIT: math.inf, _FINITE: _SAMPLES}
+    same = {"task": PAPER, "ridge": RIDGE}
+    frozen = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in _COSINES]
+    some = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in _DOTS]
+    answers = ask(
+        grid(classifier=[Pooled(), *frozen], readout_samples=list(panels.values()), **same)
+        + grid(
+            classifier=some, readout_samples=_SAMPLES, kind="simulation", dim=scale.dim // 5,
+            repeats=scale.repeats, seed=scale.seed, **same,
+        )
+    )  # fmt: skip
     parts = []
-    for panel, samples in ((_LIMIT, math.inf), (_FINITE, _SAMPLES)):
-        same = {"task": PAPER, "ridge": RIDGE, "readout_samples": samples}
-        linear = float(ask(grid(classifier=Pooled(), **same)).test_error.iloc[0])
+    for panel, samples in panels.items():
+        here = answers[answers.readout_samples == samples]
+        linear = float(here[here.classifier == "pooled"].test_error.iloc[0])
         parts.append(rows(panel, "pooled", [0.0, 1.0], theory=linear))
         for sharpness in _SHARPNESSES:
-            cells = grid(classifier=[Attention(c, sharpness) for c in _COSINES], **same)
-            if panel == _FINITE:
-                cells += grid(
-                    classifier=[Attention(c, sharpness) for c in _DOTS], kind="simulation",
-                    dim=scale.dim // 5, repeats=scale.repeats, seed=scale.seed, **same,
-                )  # fmt: skip
-                cells += grid(classifier=[Attention(c, sharpness) for c in _DOTS], **same)
-            answers = ask(cells)
             series = f"attention, sharpness {sharpness:g}"
-            parts.append(compare(panel, series, answers, "frozen_cosine", "test_error"))
+            mine = here[here.frozen_sharpness == sharpness]
+            parts.append(compare(panel, series, mine, "frozen_cosine", "test_error"))
             if panel == _LIMIT:
                 where, error = critical_cosine(sharpness, linear, parts[-1])
                 parts.append(rows(_CRITICAL, series, sharpness, theory=where, theory_error=error))

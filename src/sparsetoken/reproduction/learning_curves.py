@@ -31,19 +31,22 @@ _LINE = np.unique(np.concatenate([np.geomspace(0.4, 10, 36), _DOTS]))
 
 def compute(scale: Scale, ask: Ask) -> Table:
     """Lines of theory, dots of simulation, for three classifiers and two losses."""
+    same = {
+        "task": PAPER, "loss": list(_LOSSES.values()), "ridge": RIDGE, "query_samples": 2.0,
+        "classifier": list(CLASSIFIERS.values()),
+    }  # fmt: skip
+    finite = {"kind": "simulation", "dim": scale.dim, "repeats": scale.repeats, "seed": scale.seed}
+    answers = ask(
+        grid(readout_samples=_LINE.tolist(), **same)
+        + grid(readout_samples=list(_DOTS), **same, **finite)
+    )
     parts = []
-    for name, loss in _LOSSES.items():
-        same = {"task": PAPER, "loss": loss, "ridge": RIDGE, "query_samples": 2.0}
-        for series, classifier in CLASSIFIERS.items():
-            theory = grid(classifier=classifier, readout_samples=_LINE.tolist(), **same)
-            simulated = grid(
-                classifier=classifier, readout_samples=list(_DOTS), kind="simulation",
-                dim=scale.dim, repeats=scale.repeats, seed=scale.seed, **same,
-            )  # fmt: skip
-            answers = ask(theory + simulated)
-            for label, quantity in _QUANTITIES.items():
-                panel = f"{label}, {name} loss"
-                parts.append(compare(panel, series, answers, "readout_samples", quantity))
+    for loss in _LOSSES:
+        for label, quantity in _QUANTITIES.items():
+            for series in CLASSIFIERS:
+                mine = answers[(answers.loss == loss) & (answers.classifier == series)]
+                panel = f"{label}, {loss} loss"
+                parts.append(compare(panel, series, mine, "readout_samples", quantity))
     return collect(parts)
 
 

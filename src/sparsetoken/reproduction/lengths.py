@@ -18,7 +18,7 @@ from sparsetoken.reproduction.claims import (
     collect,
     compare,
 )
-from sparsetoken.studies.cells import grid
+from sparsetoken.studies.cells import Cell, grid
 
 _LENGTHS = (3, 5, 7, 10, 14, 20, 30, 50, 80)
 _STRENGTHS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
@@ -31,18 +31,25 @@ def compute(scale: Scale, ask: Ask) -> Table:
         (_BY_LENGTH, "test_length"): [replace(PAPER, length=each) for each in _LENGTHS],
         (_BY_STRENGTH, "test_strength"): [replace(PAPER, strength=each) for each in _STRENGTHS],
     }
-    parts = []
+    finite = {"kind": "simulation", "dim": scale.dim, "repeats": scale.repeats, "seed": scale.seed}
+    cells: list[Cell] = []
     for name, classifier in CLASSIFIERS.items():
         same = {"task": PAPER, "ridge": RIDGE, "classifier": classifier, "readout_samples": 4.0}
-        for (panel, x), tasks in shifts.items():
+        for (panel, _), tasks in shifts.items():
             if name == "vectorized" and panel == _BY_LENGTH:
                 continue  # one weight per position: it knows one length
-            theory = grid(test_task=tasks, **same)
-            simulated = grid(
-                test_task=tasks, kind="simulation", dim=scale.dim, repeats=scale.repeats,
-                seed=scale.seed, **same,
-            )  # fmt: skip
-            parts.append(compare(panel, name, ask(theory + simulated), x, "test_error"))
+            cells += grid(test_task=tasks, **same) + grid(test_task=tasks, **same, **finite)
+    answers = ask(cells)
+    parts = []
+    for (panel, x), tasks in shifts.items():
+        column = "length" if x == "test_length" else "strength"
+        others = answers["test_strength" if x == "test_length" else "test_length"]
+        kept = others == getattr(PAPER, "strength" if x == "test_length" else "length")
+        for name in CLASSIFIERS:
+            mine = answers[kept & (answers.classifier == name)]
+            mine = mine[mine[x].isin([getattr(task, column) for task in tasks])]
+            if name != "vectorized" or panel != _BY_LENGTH:
+                parts.append(compare(panel, name, mine, x, "test_error"))
     return collect(parts)
 
 

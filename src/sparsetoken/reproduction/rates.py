@@ -23,7 +23,7 @@ from sparsetoken.reproduction.claims import (
     rows,
     slope,
 )
-from sparsetoken.studies.cells import grid
+from sparsetoken.studies.cells import Cell, grid
 
 _LINE = np.geomspace(4, 4000, 25)  # samples per feature
 _DOTS = (8.0, 16.0, 32.0)
@@ -32,33 +32,34 @@ _EXCESS = "excess test error, square loss"
 
 def compute(scale: Scale, ask: Ask) -> Table:
     """Test error less its limit, against samples per feature."""
-    parts = []
+    cells: list[Cell] = []
+    per_dim = {name: PAPER.length if name == "vectorized" else 1 for name in CLASSIFIERS}
     for name, classifier in CLASSIFIERS.items():
-        per_dim = PAPER.length if name == "vectorized" else 1
-        dim = max(10, scale.dim // (2 * per_dim))
         same = {"task": PAPER, "loss": Square(), "ridge": RIDGE, "classifier": classifier}
-        samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim
-        theory = grid(readout_samples=[*samples.tolist(), math.inf], **same)
-        simulated = grid(
-            readout_samples=[per_dim * each for each in _DOTS], kind="simulation", dim=dim,
-            repeats=scale.repeats, seed=scale.seed, **same,
+        samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim[name]
+        cells += grid(readout_samples=[*samples.tolist(), math.inf], **same)
+        cells += grid(
+            readout_samples=[per_dim[name] * each for each in _DOTS], kind="simulation",
+            dim=max(10, scale.dim // (2 * per_dim[name])), repeats=scale.repeats, seed=scale.seed,
+            **same,
         )  # fmt: skip
-        answers = ask(theory + simulated)
-        found = compare(_EXCESS, name, answers, "readout_samples", "test_error")
+    answers = ask(cells)
+    parts = []
+    for name in CLASSIFIERS:
+        mine = answers[answers.classifier == name]
+        found = compare(_EXCESS, name, mine, "readout_samples", "test_error")
         limit = float(found[np.isinf(found.x)].theory.iloc[0])
         found = found[np.isfinite(found.x)]
-        parts.append(
-            found.assign(
-                x=found.x / per_dim,
-                theory=found.theory - limit,
-                simulation=found.simulation - limit,
-            )
+        excess = found.assign(
+            x=found.x / per_dim[name],
+            theory=found.theory - limit,
+            simulation=found.simulation - limit,
         )
+        parts.append(excess)
         if name == "attention":
-            far = found[found.x >= 100]
-            scaled = (far.theory - limit) * far.x
-            constant = float(scaled.iloc[-1])
-            parts.append(rows(_EXCESS, "reference: 1/n", _LINE, theory=constant / _LINE))
+            last = excess.sort_values("x").iloc[-1]
+            line = last.theory * last.x / _LINE
+            parts.append(rows(_EXCESS, "reference: 1/n", _LINE, theory=line))
     return collect(parts)
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from sparsetoken import figures
+from sparsetoken.figures import panels, save
 from sparsetoken.model.checks import whole
 from sparsetoken.reproduction import (
     alignment,
@@ -87,10 +87,7 @@ def reproduce(
         table = claim.compute(sizes, ask)
         table.to_csv(folder / f"{name}.csv", index=False)
         judgement = claim.judge(table)
-        figure = figures.panels(table, claim.panels)
-        for suffix in ("png", "pdf"):
-            figure.savefig(folder / f"{name}.{suffix}")
-        figures.close(figure)
+        save(panels(table, claim.panels), folder / name)
         seconds = time.perf_counter() - start
         sections.append(Section(claim, judgement, seconds, _command(name, sizes, out)))
         write(folder, sections, sizes, version("sparsetoken"))

@@ -31,13 +31,13 @@ _SERIES: dict[str, Classifier | None] = {
 }
 _SHOWN = (10, 1000, 10**6)  # lengths whose errors are drawn
 _LENGTHS = (10, 100, 1000, 10**4, 10**5, 10**6)
-_STRENGTHS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 _NEEDED, _PER_LOG = "strength for 1 % error", "attention: strength / log L"
 
 
 def compute(scale: Scale, ask: Ask) -> Table:
     """Oracle errors against strength, and the strength for an error of 1 % against length."""
     lengths = [each for each in _LENGTHS if each <= scale.longest]
+    strengths = np.linspace(1, 8, scale.strengths).tolist()
     cells: list[OracleCell] = []
     for classifier in _SERIES.values():
         for length in lengths:
@@ -46,7 +46,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
             if length in _SHOWN:
                 cells += [
                     OracleCell(replace(at, strength=each), classifier, seed=scale.seed)
-                    for each in _STRENGTHS
+                    for each in strengths
                 ]
     answers = ask(cells)
     parts = []

@@ -21,11 +21,17 @@ from sparsetoken.reproduction.claims import (
 )
 from sparsetoken.studies.cells import Cell, grid
 
-_SAMPLES = (3.0, 6.0, 12.0, 24.0)  # per dimension, of both stages together
+_SAMPLES = (4.0, 8.0, 16.0)  # per dimension, of both stages together
 _RIDGE = 1e-2
 _SPLIT, _REUSED = "four stages, data split 1:2", "four stages, data reused"
 _JOINT, _CONTINUED = "all parameters at once", "all at once, from the four stages"
 _FREE = "all at once, query without ridge"
+_TRAINING = {
+    _REUSED: "stages",
+    _JOINT: "joint",
+    _CONTINUED: "joint from stages",
+    _FREE: "joint with free query",
+}
 _PANEL, _COSINE = "test error of attention", "cosine of query and signal"
 
 
@@ -37,26 +43,23 @@ def compute(scale: Scale, ask: Ask) -> Table:
         "repeats": 2 * scale.repeats, "seed": scale.seed, "test_samples": 1,
         "test_task": PAPER,  # exactly, not on samples
     }  # fmt: skip
+    cells: list[Cell] = []
+    for total in _SAMPLES:
+        split = {"query_samples": total / 3, "readout_samples": 2 * total / 3}
+        cells += grid(**same, **split) + grid(**same, **split, **tokens)
+        every = {"query_samples": total, "readout_samples": total, "reuse_data": True}
+        cells += grid(**same, **every, **tokens, training=list(_TRAINING.values()))
+    answers = ask(cells)
+    reused = answers.reuse_data.eq(True)
+    answers = answers.assign(
+        total=np.where(reused, 1.0, 1.5) * answers.readout_samples,
+        series=np.where(reused, answers.training, "split"),
+    ).round({"total": 9})
     parts = []
-    for series in (_SPLIT, _REUSED, _JOINT, _CONTINUED, _FREE):
-        cells: list[Cell] = []
-        for total in _SAMPLES:
-            if series == _SPLIT:
-                shares = {"query_samples": total / 3, "readout_samples": 2 * total / 3}
-                cells += grid(**same, **shares)
-                cells += grid(**same, **shares, **tokens)
-            else:
-                shares = {"query_samples": total, "readout_samples": total}
-                training = {
-                    _REUSED: "stages", _JOINT: "joint", _CONTINUED: "joint from stages",
-                    _FREE: "joint with free query",
-                }[series]  # fmt: skip
-                cells += grid(**same, **shares, **tokens, reuse_data=True, training=training)
-        answers = ask(cells)
-        share = 1.5 if series == _SPLIT else 1.0
-        answers = answers.assign(total=(answers.readout_samples * share).round(9))
-        parts.append(compare(_PANEL, series, answers, "total", "test_error"))
-        parts.append(compare(_COSINE, series, answers, "total", "cosine"))
+    for series, training in {_SPLIT: "split", **_TRAINING}.items():
+        mine = answers[answers.series == training]
+        parts.append(compare(_PANEL, series, mine, "total", "test_error"))
+        parts.append(compare(_COSINE, series, mine, "total", "cosine"))
     return collect(parts)
 
 

@@ -1,0 +1,50 @@
+"""Questions: other tasks at test time, oracles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sparsetoken as st
+
+TASK = st.Task(6, 1, 4.0)
+
+
+@pytest.mark.parametrize("classifier", [st.Attention(), st.Pooled()])
+def test_a_test_task_in_theory_and_simulation(classifier):
+    other = replace(TASK, length=9, prevalence=0.3)
+    same = dict(task=TASK, classifier=classifier, ridge=0.01, test_task=other)
+    table = st.sweep(st.grid(**same) + st.grid(kind="simulation", dim=300, repeats=6, **same))
+    theory = st.predict(TASK, classifier, st.Protocol(ridge=0.01)).on(other)
+    assert table.test_error[0] == theory.test_error and table.auc[0] == theory.auc
+    run = st.simulate(TASK, classifier, st.Protocol(ridge=0.01), 300, 6)
+    wanted = [run.scores(repeat, other).test_error for repeat in range(6)]
+    np.testing.assert_array_equal(table.test_error[1:], wanted)
+    error = np.std(wanted, ddof=1) / np.sqrt(6)
+    assert abs(np.mean(wanted) - theory.test_error) < 4 * error + 3 / 300
+    assert (table.test_length == 9).all() and (table.length == 6).all()
+
+
+def test_wrong_test_tasks():
+    with pytest.raises(ValueError, match="test_task for Vectorized must keep the length 6"):
+        st.grid(task=TASK, classifier=st.Vectorized(), test_task=replace(TASK, length=9))
+    with pytest.raises(ValueError, match="test_task must be a Task"):
+        st.grid(task=TASK, classifier=st.Pooled(), test_task=9)
+
+
+def test_oracles_in_a_sweep():
+    cells = [
+        st.OracleCell(TASK, classifier, target)
+        for classifier in (st.Attention(), st.Pooled(), None)
+        for target in (None, 0.05)
+    ]
+    table = st.sweep(cells, executor=2)
+    assert table.status.eq("ok").all() and table.key.is_unique
+    assert table.best_error[0] == st.oracle_error(TASK, st.Attention())
+    assert table.strength_needed[3] == st.signal_threshold(TASK, st.Pooled(), error=0.05)
+    assert table.best_error[4] == st.bayes_error(TASK)
+    # the strength of the task is not what is asked for
+    other = st.OracleCell(replace(TASK, strength=1.0), st.Pooled(), 0.05)
+    assert other.units()[0].key == cells[3].units()[0].key
