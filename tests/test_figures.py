@@ -4,33 +4,72 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
+import pytest
 
 mpl.use("Agg")
 
 from sparsetoken import figures
+from sparsetoken.figures import LOOK, Panel
+from sparsetoken.reproduction.claims import collect, rows
+
+NAMES = ["attention", "vectorized", "pooled"]
+X = [1.0, 2.0, 4.0]
 
 
-def test_learning_curves_draw_every_row(tmp_path):
-    names = ["attention", "vectorized", "pooled"]
-    table = pd.DataFrame(
-        [
-            dict(classifier=name, readout_samples=x, test_error=0.1 * k + 0.1 / x, train_loss=x)
-            for k, name in enumerate(names, start=1)
-            for x in (1.0, 2.0, 4.0)
-        ]
-    )
-    floor = {"attention": 0.0178, "vectorized": 0.2, "pooled": 0.2, "bayes": 0.01782}
-    figure = figures.learning_curves(table, dict.fromkeys(names, 3.0), floor, title="a title")
-    left, right = figure.axes
-    for axes, column in ((left, "test_error"), (right, "train_loss")):
-        lines = {line.get_label(): line for line in axes.lines}
-        for name in names:
-            rows = table[table.classifier == name]
-            np.testing.assert_array_equal(lines[name].get_xdata(), rows.readout_samples)
-            np.testing.assert_array_equal(lines[name].get_ydata(), rows[column])
-        assert len({lines[name].get_linestyle() for name in names}) == 3  # readable in grey
-    notes = {text.get_text() for text in left.texts}
-    assert notes == {"best possible: attention, bayes", "best possible: vectorized, pooled"}
-    figure.savefig(tmp_path / "figure.pdf")
-    assert (tmp_path / "figure.pdf").stat().st_size > 5000
+@pytest.fixture
+def table():
+    parts = [
+        rows(
+            "errors", name, X, theory=[0.1 * k, 0.05 * k, 0.02 * k], repeats=4, dim=50,
+            simulation=[0.11 * k, np.nan, 0.021 * k], simulation_error=[0.01, np.nan, 0.001],
+        )
+        for k, name in enumerate(NAMES, start=1)
+    ]  # fmt: skip
+    parts.append(rows("errors", "reference: 1/n", X, theory=[0.3, 0.15, 0.075]))
+    parts.append(rows("other ways", "one", X, theory=X))
+    parts.append(rows("other ways", "two", X, simulation=X, simulation_error=0.1))
+    for y in X:
+        parts.append(rows("map", "height", X, y=y, theory=[y, 2 * y, 4 * y]))
+        parts.append(rows("map", "level", X, y=y, theory=[0.1, 1.0, 10.0]))
+    return collect(parts)
+
+
+PANELS = [
+    Panel("errors", "samples", "error", log="xy"),
+    Panel("other ways", "samples", "error", legend=False),
+    Panel("map", "step", "other step", log="xy", colour="height", contours="level"),
+    Panel("not there", "x", "y"),
+]
+
+
+def test_every_number_is_drawn(table):
+    figure = figures.panels(table, PANELS, "a title")
+    errors, others, chart = figure.axes[:3]
+    for name in NAMES:
+        mine = table[table.series == name]
+        lines = [line for line in errors.lines if line.get_color() == LOOK[name]["color"]]
+        drawn = [line for line in lines if len(line.get_xdata()) == 3]
+        np.testing.assert_array_equal(drawn[0].get_ydata(), mine.theory)
+        marks = [line for line in lines if line.get_marker() == LOOK[name]["marker"]]
+        known = mine.dropna(subset=["simulation"])
+        assert any(np.array_equal(line.get_ydata(), known.simulation) for line in marks)
+    bars = [bar.get_segments()[0] for bar in errors.collections]
+    np.testing.assert_allclose(bars[0][:, 1], [0.11 - 0.02, 0.11 + 0.02])  # two standard errors
+    labels = [text.get_text() for text in errors.get_legend().get_texts()]
+    assert labels == [*NAMES, "1/n"]
+    assert others.get_legend() is None and errors.get_xscale() == "log"
+    heights = chart.collections[0].get_array()
+    np.testing.assert_array_equal(np.ravel(heights), [1, 2, 4, 2, 4, 8, 4, 8, 16])
+    assert figure.get_suptitle() == "a title"
+
+
+def test_looks_differ_in_grey():
+    styles = {str(look["linestyle"]) for look in LOOK.values()}
+    marks = {look["marker"] for look in LOOK.values()}
+    assert len(styles) == len(marks) == len(LOOK)
+
+
+def test_saved_as_picture_and_as_vectors(table, tmp_path):
+    figures.save(figures.panels(table, PANELS[:1]), tmp_path / "figure")
+    assert (tmp_path / "figure.png").stat().st_size > 5000
+    assert b"/FontFile2" in (tmp_path / "figure.pdf").read_bytes()

@@ -126,7 +126,7 @@ def judge(table: Table) -> Judgement:
 _X = "cosine of query and signal  $s$"
 CLAIM = Claim(
     "crossover",
-    "Section on alignment",
+    "Consequence of Theorems 4 and 5",
     "Attention wins over linear pooling only if its query is aligned beyond a critical cosine.",
     compute,
     judge,

@@ -26,19 +26,20 @@ from sparsetoken.studies.cells import grid
 _LOSSES: dict[str, Loss] = {"square": Square(), "logistic": Logistic()}
 _QUANTITIES = {"test error": "test_error", "training loss": "train_loss"}
 _DOTS = (0.5, 0.75, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-_LINE = np.unique(np.concatenate([np.geomspace(0.4, 10, 36), _DOTS]))
+_MORE = (16.0, 32.0)  # not for Vectorized, which has length × dim features
+_LINE = np.unique(np.concatenate([np.geomspace(0.4, 40, 46), _DOTS, _MORE]))
 
 
 def compute(scale: Scale, ask: Ask) -> Table:
     """Lines of theory, dots of simulation, for three classifiers and two losses."""
-    same = {
-        "task": PAPER, "loss": list(_LOSSES.values()), "ridge": RIDGE, "query_samples": 2.0,
-        "classifier": list(CLASSIFIERS.values()),
-    }  # fmt: skip
+    same = {"task": PAPER, "loss": list(_LOSSES.values()), "ridge": RIDGE, "query_samples": 2.0}
+    every = list(CLASSIFIERS.values())
+    small = [CLASSIFIERS["attention"], CLASSIFIERS["pooled"]]
     finite = {"kind": "simulation", "dim": scale.dim, "repeats": scale.repeats, "seed": scale.seed}
     answers = ask(
-        grid(readout_samples=_LINE.tolist(), **same)
-        + grid(readout_samples=list(_DOTS), **same, **finite)
+        grid(classifier=every, readout_samples=_LINE.tolist(), **same)
+        + grid(classifier=every, readout_samples=list(_DOTS), **same, **finite)
+        + grid(classifier=small, readout_samples=list(_MORE), **same, **finite)
     )
     parts = []
     for loss in _LOSSES:

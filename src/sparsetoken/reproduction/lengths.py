@@ -62,7 +62,7 @@ def judge(table: Table) -> Judgement:
 
 CLAIM = Claim(
     "lengths",
-    "Section on generalisation",
+    "Consequence of Theorems 4 and 5",
     "The error of a trained classifier on samples of other lengths and strengths is predicted by "
     "the same scalars.",
     compute,

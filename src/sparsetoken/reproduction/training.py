@@ -90,7 +90,8 @@ def judge(table: Table) -> Judgement:
     free, continued = ratios[_FREE], ratios[_CONTINUED]
     remarks = [
         f"Without a ridge on the query joint training to the end overfits: {free.min():.2f} to "
-        f"{free.max():.2f} times the protocol's test error; two gradient steps are a regulariser.",
+        f"{free.max():.2f} times the protocol's test error; stopping after two gradient steps is "
+        "a regulariser.",
         "Starting joint training from the four stages instead of from zero gives "
         f"{continued.min():.2f} to {continued.max():.2f} times the protocol's test error.",
     ]
@@ -100,7 +101,7 @@ def judge(table: Table) -> Judgement:
 _X = "all samples per dimension  $(n_0+n_1)/d$"
 CLAIM = Claim(
     "training",
-    "Section on the protocol",
+    "Beside the paper's protocol",
     "The four-stage protocol is a fair picture of training: using the same samples twice, or "
     "training all parameters at once with the same ridge, ends near its test error.",
     compute,
