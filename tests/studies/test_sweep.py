@@ -227,3 +227,13 @@ def test_wrong_sweeps():
         st.sweep(["cell"])
     with pytest.raises(ValueError, match="executor must be a whole number"):
         st.sweep(st.grid(task=st.Task(5, 1, 2.0), classifier=st.Pooled()), executor=0)
+
+
+def test_the_progress_bar_counts_failures(capfd):
+    cells = st.grid(
+        length=5, sparsity=1, strength=4.0, classifier=st.Pooled(), ridge=[0.0, 1e-3],
+        readout_samples=0.5,
+    )  # fmt: skip
+    st.sweep(cells, progress=True)
+    shown = capfd.readouterr().err
+    assert "2/2" in shown and "1 failed" in shown and "0:00:00" in shown

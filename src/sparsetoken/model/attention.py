@@ -71,11 +71,16 @@ def draw_coordinates(
     return means, scales
 
 
-def attention_law(task: Task, cosine: float, sharpness: float, seed: int = 0) -> FeatureLaw:
-    """The law as atoms, from quasi-random token noise; another seed is another cloud."""
+def attention_law(
+    task: Task, cosine: float, sharpness: float, seed: int = 0, points: int | None = None
+) -> FeatureLaw:
+    """The law as atoms, from quasi-random token noise.
+
+    Another seed is another cloud; fewer `points` (a power of two) are a draft.
+    """
     sides = []
     for positive in (True, False):
-        means, scales = _cloud(task, cosine, sharpness, positive, np.float64, seed)
+        means, scales = _cloud(task, cosine, sharpness, positive, np.float64, seed, points)
         sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
     noisy = [False, True]
     return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
@@ -94,12 +99,19 @@ def cloud_scores(task: Task, cosine: float, sharpness: float, readout: Readout) 
 
 
 def _cloud(
-    task: Task, cosine: float, sharpness: float, positive: bool, dtype: type, seed: int = 0
+    task: Task,
+    cosine: float,
+    sharpness: float,
+    positive: bool,
+    dtype: type,
+    seed: int = 0,
+    points: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Means (points, 2) and scales (points,) of one class; the work stays in cache."""
+    points = points or _points(task.length)
     rows = max(1, _IN_CACHE // task.length)
     parts = []
-    for cloud in _noise_cloud(task.length, 2 * seed + (1 if positive else 2)):
+    for cloud in _noise_cloud(task.length, 2 * seed + (1 if positive else 2), points):
         for start in range(0, len(cloud), rows):
             noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # to be overwritten
             classes: NDArray[Any] = np.full(len(noise), positive, dtype)
@@ -116,22 +128,22 @@ def _points(length: int) -> int:
     return _CLOUD if length <= 512 else _CLOUD // 4
 
 
-def _noise_cloud(length: int, seed: int) -> Iterator[FloatArray]:
+def _noise_cloud(length: int, seed: int, points: int) -> Iterator[FloatArray]:
     """Normal token noise in blocks of shape (points, L); one that fits in memory is kept."""
-    if length * _points(length) <= _BLOCK:
-        return iter(_kept_cloud(length, seed))
-    return _sobol_normals(length, seed)
+    if length * points <= _BLOCK:
+        return iter(_kept_cloud(length, seed, points))
+    return _sobol_normals(length, seed, points)
 
 
 @lru_cache(maxsize=4)
-def _kept_cloud(length: int, seed: int) -> tuple[FloatArray, ...]:
-    blocks = tuple(_sobol_normals(length, seed))
+def _kept_cloud(length: int, seed: int, points: int) -> tuple[FloatArray, ...]:
+    blocks = tuple(_sobol_normals(length, seed, points))
     for block in blocks:
         block.setflags(write=False)
     return blocks
 
 
-def _sobol_normals(length: int, seed: int) -> Iterator[FloatArray]:
+def _sobol_normals(length: int, seed: int, count: int) -> Iterator[FloatArray]:
     """Scrambled Sobol normals, in blocks.
 
     A cloud of short samples comes in one block, shifted and turned so that its mean is exactly 0
@@ -139,7 +151,6 @@ def _sobol_normals(length: int, seed: int) -> Iterator[FloatArray]:
     """
     from scipy.stats import qmc  # heavy: only when a law is built
 
-    count = _points(length)
     engine = qmc.Sobol(length, scramble=True, rng=np.random.default_rng(seed))
     block = min(count, 1 << (_BLOCK // length).bit_length() - 1)
     for _ in range(0, count, block):
