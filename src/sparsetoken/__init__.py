@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sparsetoken.model.classifiers import Query as Query
     from sparsetoken.model.classifiers import Vectorized as Vectorized
     from sparsetoken.model.errors import ConvergenceError as ConvergenceError
+    from sparsetoken.model.errors import IncompleteError as IncompleteError
     from sparsetoken.model.errors import NoMinimiserError as NoMinimiserError
     from sparsetoken.model.law import FeatureLaw as FeatureLaw
     from sparsetoken.model.law import Readout as Readout
@@ -87,7 +88,7 @@ _HOMES = {
     "model.classifiers": ("Pooled", "Vectorized", "Attention", "Query"),
     "model.protocol": ("Protocol",),
     "theory.alignment": ("align", "alignment_rate"),
-    "model.errors": ("ConvergenceError", "NoMinimiserError"),
+    "model.errors": ("ConvergenceError", "NoMinimiserError", "IncompleteError"),
     "theory.capacity": ("separability_threshold",),
     "theory.asymptotics": ("solve", "solve_many", "solve_square", "Fit"),
     "theory.estimate": ("Estimate",),

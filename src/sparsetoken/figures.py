@@ -6,6 +6,7 @@ in grey by line style), lines for theory, labels in words with symbols.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from matplotlib.patheffects import AbstractPathEffect, withStroke
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 if TYPE_CHECKING:
@@ -35,19 +37,19 @@ STYLE: dict[Any, Any] = {
     "savefig.bbox": "tight",
 }
 
-# Okabe and Ito's colours; darkness and dashes differ too.
+# Okabe and Ito's colours; dashes and marks tell them apart in grey, widths on top of another.
 LOOK: dict[str, dict[str, Any]] = {
-    "attention": {"color": "#D55E00", "linestyle": "-", "marker": "o"},
-    "vectorized": {"color": "#009E73", "linestyle": "--", "marker": "s"},
-    "pooled": {"color": "#0072B2", "linestyle": "-.", "marker": "^"},
-    "bayes": {"color": "#000000", "linestyle": ":", "marker": "D"},
+    "attention": {"color": "#D55E00", "linestyle": "-", "marker": "o", "width": 2.0},
+    "vectorized": {"color": "#009E73", "linestyle": "--", "marker": "s", "width": 3.0},
+    "pooled": {"color": "#0072B2", "linestyle": "-.", "marker": "^", "width": 1.3},
+    "bayes": {"color": "#000000", "linestyle": ":", "marker": "D", "width": 1.3},
 }
 _OTHERS: list[dict[str, Any]] = [  # for series that are not classifiers, in order
-    {"color": "#D55E00", "linestyle": "-", "marker": "o"},
-    {"color": "#CC79A7", "linestyle": "--", "marker": "s"},
-    {"color": "#56B4E9", "linestyle": "-.", "marker": "^"},
-    {"color": "#009E73", "linestyle": (0, (5, 1)), "marker": "D"},
-    {"color": "#555555", "linestyle": (0, (1, 1)), "marker": "v"},
+    {"color": "#D55E00", "linestyle": "-", "marker": "o", "width": 1.8},
+    {"color": "#CC79A7", "linestyle": (0, (6, 1)), "marker": "s", "width": 1.6},
+    {"color": "#56B4E9", "linestyle": (0, (1, 1)), "marker": "^", "width": 2.2},
+    {"color": "#009E73", "linestyle": (0, (3, 1, 1, 1)), "marker": "D", "width": 1.2},
+    {"color": "#555555", "linestyle": (0, (1, 3)), "marker": "v", "width": 1.6},
 ]
 _REFERENCE: dict[str, Any] = {"color": "#888888", "linestyle": (0, (4, 3)), "linewidth": 1.0}
 
@@ -68,7 +70,8 @@ class Panel:
     low: float | None = None  # lower end of the y axis
     colour: str = ""
     contours: str = ""
-    legend: bool = True
+    legend: bool = True  # False: one for all panels, below them
+    join: bool = True  # simulations without theory, by thin lines
 
 
 def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figure:
@@ -81,6 +84,7 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
             height, columns, figsize=(4.1 * columns, 3.1 * height), layout="constrained",
             squeeze=False,
         )  # fmt: skip
+        shared = None
         for axes, panel in zip(grid.flat, shown, strict=False):
             rows = table[table["panel"] == panel.name]
             axes.set_title(panel.name, fontsize=9)
@@ -93,15 +97,18 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
             if panel.colour:
                 _map(axes, rows, panel)
             else:
-                _lines(axes, rows)
+                _lines(axes, rows, panel.join)
             if panel.low is not None:
                 axes.set_ylim(bottom=panel.low)
             if not panel.colour:
                 _plain_numbers(axes, panel.log)
             if not panel.legend:
                 axes.get_legend().remove()
+                shared = axes.get_legend_handles_labels()
         for axes in list(grid.flat)[len(shown) :]:
             axes.set_axis_off()
+        if shared is not None:
+            figure.legend(*shared, loc="outside lower center", ncols=3, fontsize=7)
         figure.suptitle(title, fontsize=9)
     return figure
 
@@ -114,31 +121,39 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     plt.close(figure)
 
 
-def _lines(axes: Axes, rows: pd.DataFrame) -> None:
-    others = iter(_OTHERS)
+def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
+    others = itertools.cycle(_OTHERS)
+    size = 6.5  # smaller from one series to the next: marks on top of one another stay visible
     for name, mine in rows.groupby("series", sort=False):
         series = str(name)
         if series.startswith("reference:"):
-            line = mine.sort_values("x")
-            axes.plot(line["x"], line["theory"], label=series.split(":")[1].strip(), **_REFERENCE)
+            words = series.split(":")[1].strip()
+            axes.plot(mine["x"], mine["theory"], label=words, **_REFERENCE)
             continue
         look = LOOK.get(series) or next(others)
         line = mine.dropna(subset=["theory"]).sort_values("x")
         dots = mine.dropna(subset=["simulation"]).sort_values("x")
         color, marker = look["color"], look["marker"]
+        style: dict[str, Any] = {
+            "color": color, "linestyle": look["linestyle"], "linewidth": look["width"],
+        }  # fmt: skip
         if len(line):
-            axes.plot(line["x"], line["theory"], color=color, linestyle=look["linestyle"])
+            axes.plot(line["x"], line["theory"], **style)
+        joined = join and not len(line)
         if len(dots):
-            error = 2 * dots["simulation_error"].fillna(0.0)
             axes.errorbar(
-                dots["x"], dots["simulation"], error, fmt=marker, color=color, markersize=4,
-                markerfacecolor="white", markeredgewidth=1.1, elinewidth=0.9, capsize=1.5,
-                linestyle="none" if len(line) else look["linestyle"], linewidth=0.8,
+                dots["x"], dots["simulation"], 2 * dots["simulation_error"].fillna(0.0),
+                fmt=marker, color=color, markersize=size, markerfacecolor="white",
+                markeredgewidth=1.1, elinewidth=0.9, capsize=1.5, linewidth=0.8,
+                linestyle=look["linestyle"] if joined else "none",
             )  # fmt: skip
+        if not len(line) and not joined:
+            style["linestyle"] = "none"
         axes.plot(
-            [], [], color=color, linestyle=look["linestyle"], marker=marker if len(dots) else "",
-            markerfacecolor="white", markersize=4, label=series,
+            [], [], marker=marker if len(dots) else "", markerfacecolor="white", markersize=size,
+            label=series, **style,
         )  # fmt: skip
+        size = max(size - 1.0, 3.0)
     axes.legend(fontsize=7, handlelength=2.8)
 
 
@@ -152,8 +167,11 @@ def _map(axes: Axes, rows: pd.DataFrame, panel: Panel) -> None:
     drawn = axes.pcolormesh(x, y, colours.to_numpy(), cmap="cividis", shading="nearest")
     plt.colorbar(drawn, ax=axes, label=panel.colour)
     heights = [0.01, 0.1, 1.0, 10.0, 100.0]
-    lines = axes.contour(x, y, levels.to_numpy(), heights, colors="white", linewidths=0.9)
-    axes.clabel(lines, fmt="%g", fontsize=7)
+    lines = axes.contour(x, y, levels.to_numpy(), heights, colors="white", linewidths=1.0)
+    halo: list[AbstractPathEffect] = [withStroke(linewidth=2.4, foreground="black")]
+    lines.set_path_effects(halo)
+    for label in axes.clabel(lines, fmt="%g", fontsize=7):
+        label.set_path_effects(halo)
     axes.grid(False)
 
 

@@ -23,12 +23,12 @@ def scaled(table, factor, **where):
     return table
 
 
-def exact(table, **where):
+def exact(table):
     """As if the simulation had been long and large, and its means were the theory's."""
     table = table.copy()
     dots = table.simulation.notna()
     table.loc[dots, "simulation"] = table.loc[dots, "theory"]
-    table.loc[dots, ["simulation_error", "dim"]] = [1e-4, 10_000.0]
+    table.loc[dots, ["simulation_error", "dim", "features"]] = [1e-4, 10_000.0, 10_000.0]
     return table
 
 
@@ -41,9 +41,29 @@ def capacity_off(table):
     """Sharp experiments whose half-points are 20 % beyond the prediction."""
     half = table.panel == "half-point over prediction"
     table = table.copy()
-    columns = ["simulation", "simulation_error", "theory_error", "dim"]
+    columns = ["simulation", "simulation_error", "theory_error", "features"]
     table.loc[half, columns] = [1.2, 0.001, 0.0, 1000.0]
     return table
+
+
+def never_separable(table):
+    half = table.panel == "half-point over prediction"
+    table = table.copy()
+    table.loc[half, ["simulation", "simulation_error"]] = np.nan
+    return table
+
+
+def attention_never_wins(table):
+    limit = (table.panel == "limit of many samples") & (table.series != "pooled")
+    table = table.copy()
+    table.loc[limit, "theory"] = 0.45
+    table.loc[table.panel == "critical cosine", "theory"] = np.nan
+    return table
+
+
+def without(table, **where):
+    """The table with some theory missing."""
+    return scaled(table, np.nan, **where)
 
 
 def attention_wins_everywhere(table):
@@ -66,6 +86,8 @@ WRONG = {
     "learning-curves": [
         lambda t: scaled(exact(t), 1.3, panel="test error"),
         lambda t: scaled(exact(t), 1.3, panel="training loss, logistic"),
+        lambda t: scaled(t, 0.5, panel="test error", series="attention"),  # as it was simulated
+        lambda t: without(t, panel="test error, square", series="attention"),
         swapped,
     ],
     "alignment": [
@@ -73,26 +95,37 @@ WRONG = {
         lambda t: scaled(exact(t), 1.2, panel="norm of"),
         lambda t: scaled(t, lambda r: r.x**0.2, panel="1 − cosine", series="attention"),
         lambda t: scaled(t, 1.1, panel="1 − cosine", series="reference"),
+        lambda t: scaled(exact(t), 1.2, panel="1 − cosine"),
     ],
     "separation": [
         lambda t: scaled(t, lambda r: r.x**0.1, panel="strength for", series="pooled"),
-        lambda t: scaled(t, lambda r: r.x**0.4, panel="attention: strength"),
+        lambda t: scaled(t, lambda r: r.x**0.4, panel="strength for", series="attention"),
         lambda t: scaled(t, 1.5, panel="best possible", series="bayes"),
+        lambda t: without(t, panel="best possible error at L = 10", series="bayes"),
+        lambda t: without(t, panel="strength for", series="attention"),
+        lambda t: without(t, panel="strength for", series="pooled"),
     ],
     "capacity": [
         capacity_off,
+        never_separable,
         lambda t: scaled(t, 1.01, panel="capacity against length", series="vectorized"),
     ],
     "crossover": [
         attention_wins_everywhere,
+        attention_never_wins,
         lambda t: scaled(exact(t), 1.3, panel="20 samples"),
     ],
     "rates": [
         lambda t: scaled(t, lambda r: r.x**0.2, series="pooled"),
-        lambda t: scaled(exact(t), 3.0, series="vectorized"),
+        lambda t: scaled(exact(t), 1.3, series="vectorized"),
+        lambda t: scaled(t, 2.0, series="pooled"),
+        lambda t: t.assign(theory=-t.theory),
     ],
     "training": [lambda t: scaled(exact(t), 1.5, series="four stages, data split"), joint_is_bad],
-    "lengths": [lambda t: scaled(exact(t), 1.3, panel="tested at other lengths")],
+    "lengths": [
+        lambda t: scaled(exact(t), 1.3, panel="tested at other lengths"),
+        lambda t: scaled(t, 2.0, panel="tested at other strengths"),
+    ],
 }
 
 
@@ -120,18 +153,29 @@ def test_a_claim_and_its_rules(name, tmp_path):
     assert b"/FontFile2" in (tmp_path / "figure.pdf").read_bytes()  # fonts are embedded
 
 
-def dots(simulation, error, dim=100):
+def dots(simulation, error, dim=100, theory=(1.0, 1.0)):
     return rows(
-        "p", "s", [1.0, 2.0], theory=[1.0, 1.0], simulation=simulation, simulation_error=error,
-        repeats=4, dim=dim,
+        "p", "s", [1.0, 2.0], theory=theory, simulation=simulation, simulation_error=error,
+        repeats=4, dim=dim, features=10 * dim,
     )  # fmt: skip
 
 
+def verdicts(*arguments, **options):
+    return [check.verdict for check in agreement(dots(*arguments, **options), "x")]
+
+
 def test_agreement_both_ways():
-    assert agreement(dots([1.0, 1.06], [0.01, 0.01]), "x").verdict == "holds"  # 0.04 + 0.03
-    assert agreement(dots([1.0, 1.08], [0.01, 0.01]), "x").verdict == "fails"
-    assert agreement(dots([1.0, 1.0], [0.01, np.nan]), "x").verdict == "inconclusive"
-    assert agreement(dots([np.nan, np.nan], [np.nan, np.nan]), "x").verdict == "inconclusive"
+    assert verdicts([1.0, 1.06], [0.01, 0.01]) == ["holds", "holds"]  # 0.04 + 0.03
+    assert verdicts([1.0, 1.08], [0.01, 0.01])[0] == "fails"
+    assert verdicts([1.06, 1.06], [0.01, 0.01]) == ["holds", "fails"]  # 4·0.01/√2 + 0.003
+    assert verdicts([1.0, 1.0], [0.01, np.nan])[0] == "inconclusive"
+    assert verdicts([np.nan, np.nan], [np.nan, np.nan]) == ["inconclusive", "inconclusive"]
+    # small numbers, off by a factor, within 3/dim
+    small = dict(theory=[0.01, 0.01])
+    assert verdicts([0.012, 0.012], [1e-4, 1e-4], **small) == ["holds", "fails"]
+    assert verdicts([0.0101, 0.0099], [1e-4, 1e-4], **small) == ["holds", "holds"]
+    assert verdicts([0.012, 0.012], [2e-3, 2e-3], **small) == ["holds", "inconclusive"]
+    assert verdicts([1.0, 1.0], [0.01, 0.01], theory=[1.0, np.nan])[0] == "inconclusive"
 
 
 def test_slope_both_ways():
@@ -140,6 +184,8 @@ def test_slope_both_ways():
     assert slope(x, x**-0.9, -1.0, "x").verdict == "fails"
     assert slope(x, x**-0.9, -1.0, "x", error=0.3 * x**-0.9).verdict == "inconclusive"
     assert slope(x[:2], x[:2], 1.0, "x").verdict == "inconclusive"
+    for bad in (np.nan, -1.0, 0.0):
+        assert slope(x, np.append(3 / x[:-1], bad), -1.0, "x").verdict == "fails"
 
 
 def test_a_claim_without_checks_does_not_hold():
@@ -154,3 +200,5 @@ def test_half_points():
     assert abs(half - 1.05) < 4 * error and error < 0.01
     half, error = half_point(ratio, (ratio < 1.01).astype(float))  # a perfect step
     assert 0.9 < half < 1.1 and np.isfinite(error)
+    for outcome in (np.ones(len(ratio)), np.zeros(len(ratio))):
+        assert np.isnan(half_point(ratio, outcome)).all()

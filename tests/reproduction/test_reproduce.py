@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import shutil
+import sqlite3
+
 import pandas as pd
 import pytest
 
@@ -53,6 +58,27 @@ def test_the_report_in_a_real_browser(made):
         assert problems == []
 
 
+def test_one_claim_again_keeps_the_others_in_the_report(made):
+    assert run(made, "lengths") == 0
+    report = (made / "report.md").read_text()
+    assert "## rates" in report and "## lengths" in report
+
+
+def test_rows_that_failed_are_not_judged(made, tmp_path, capsys):
+    shutil.copy(made / "store.sqlite", tmp_path / "store.sqlite")
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.sqlite")) as store:
+        store.execute("UPDATE results SET status='no fit', message='too cold' WHERE repeat = 2")
+        store.commit()
+    assert run(tmp_path, "rates") == 1
+    error = capsys.readouterr().err
+    assert "rows have no result, the first because of too cold" in error
+    assert not (tmp_path / "report.md").exists()
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.sqlite")) as store:
+        store.execute("UPDATE results SET status='failed' WHERE repeat = 2")
+        store.commit()
+    assert run(tmp_path, "rates") == 0  # failures are tried again
+
+
 def test_it_resumes_and_says_the_same(made, monkeypatch, capsys):
     before = pd.read_csv(made / "rates.csv")
 
@@ -78,7 +104,17 @@ def test_exit_codes(tmp_path, monkeypatch, capsys, verdict, code):
     assert "A remark." in (tmp_path / "report.html").read_text()
 
 
+def test_commands_can_be_pasted(tmp_path):
+    out = tmp_path / "with space"
+    (section,) = st.reproduce(["rates"], "tiny", out)
+    assert shlex.split(section.command)[-1] == str(out)
+
+
 def test_wrong_names(tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    for bad in (str(tmp_path / "file"), ""):
+        assert main(["reproduce", "rates", "--tiny", "--out", bad]) == 2
+        assert "out must be a folder of its own" in capsys.readouterr().err
     assert run(tmp_path / "none", "everything") == 2
     assert "'everything' must be one of learning-curves" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()

@@ -192,7 +192,7 @@ def test_a_dask_scheduler_that_dies_is_one_sentence_and_the_rest_can_be_resumed(
         _, error = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "ExecutorError: the executor broke" in error.decode()
-    assert "the same sweep again computes the rest" in error.decode()
+    assert "run the same again to compute the rest" in error.decode()
     same(st.sweep(study(60), path), wanted_long)
 
 
@@ -253,7 +253,7 @@ def test_ctrl_c_says_how_to_resume(tmp_path, processes):
         rows = len(list(kept.rows()))
     assert error.count("\n") == 1 and "Traceback" not in error
     assert f"interrupted: {rows} of 3208 rows are finished and kept in '{store}'" in error
-    assert "the same sweep again computes the rest" in error
+    assert "run the same again to compute the rest" in error
 
 
 def small_files():

@@ -194,7 +194,7 @@ def test_an_executor_that_breaks_says_how_to_resume(tmp_path, monkeypatch):
     with ProcessPoolExecutor(1) as pool, pytest.raises(st.ExecutorError) as broken:
         st.sweep(cells, path, pool)
     assert "of 2 rows are finished and kept in" in str(broken.value)
-    assert "the same sweep again computes the rest" in str(broken.value)
+    assert "run the same again to compute the rest" in str(broken.value)
     monkeypatch.undo()
     assert st.sweep(cells, path).status.tolist() == ["ok", "ok"]
 

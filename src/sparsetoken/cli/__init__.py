@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except ValueError as error:
         return _complain(error, 2)
-    except (st.ConvergenceError, st.ExecutorError) as error:
+    except (st.ConvergenceError, st.ExecutorError, st.IncompleteError) as error:
         return _complain(error, 1)
     except KeyboardInterrupt as stop_:
         return _complain(": ".join(["interrupted", *map(str, stop_.args)]), 130)

@@ -121,7 +121,8 @@ def _duration(seconds: float) -> str:
 class Reproduce:
     """Does the paper hold? Every quantitative claim, theory against simulation, with a verdict.
 
-    Writes for each claim NAME.png, NAME.pdf, NAME.csv, and report.md and report.html for all. Stop
+    Writes for each claim NAME.png, NAME.pdf, NAME.csv, NAME.json, and report.md and
+    report.html for all claims in the folder. Stop
     it at any moment and run the same command to resume. Exit code 3 if a claim fails.
     """
 
@@ -131,7 +132,7 @@ class Reproduce:
     quick: bool = False
     """Small dimensions, within three minutes on two cores (this is the default)."""
     full: bool = False
-    """The paper's sizes: about an hour on two cores."""
+    """The paper's sizes: about half an hour on two cores."""
     tiny: bool = False
     """As small as it goes: to try the command."""
     out: str = "results"
@@ -157,25 +158,25 @@ class Reproduce:
             processes or os.cpu_count(),
             self.seed,
             progress=not self.no_progress and sys.stderr.isatty(),
-            started=note,
+            started=lambda name: note(f"reproducing {name}"),
         )
         rows = [
             {
-                "claim": each.claim.name,
-                "source": each.claim.source,
-                "checks": len(each.judgement.checks),
-                "verdict": each.verdict,
+                "claim": each.name,
+                "source": each.source,
+                "checks": len(each.checks),
+                "verdict": each.mark,
                 "seconds": round(each.seconds),
             }
             for each in sections
         ]
         show(rows, as_json=False)
         for each in sections:
-            for check in each.judgement.checks:
+            for check in each.checks:
                 if check.verdict != "holds":
-                    print(f"{each.claim.name}: {check.what}: {check.verdict} ({check.measured})")
+                    print(f"{each.name}: {check.what}: {check.verdict} ({check.measured})")
         print(f"report: {os.path.join(self.out, 'report.html')}")
-        return 3 if any(each.judgement.verdict == "fails" for each in sections) else 0
+        return 3 if any(each.verdict == "fails" for each in sections) else 0
 
 
 @dataclass(frozen=True)

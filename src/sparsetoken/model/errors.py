@@ -23,3 +23,13 @@ class NoMinimiserError(ValueError):
     sparsetoken.model.errors.NoMinimiserError: solve: with ridge=0 and samples_per_dim=0.5 (at most
     1) infinitely many readouts interpolate the data under Square(); use a positive ridge
     """
+
+
+class IncompleteError(RuntimeError):
+    """Results are missing: no verdict is given without them.
+
+    >>> raise IncompleteError("reproduce: 1 of 90 rows has no result")
+    Traceback (most recent call last):
+        ...
+    sparsetoken.model.errors.IncompleteError: reproduce: 1 of 90 rows has no result
+    """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.protocol import Protocol
@@ -20,7 +21,9 @@ from sparsetoken.reproduction.claims import (
     Table,
     agreement,
     collect,
+    compare,
     decide,
+    finite,
     rows,
     slope,
 )
@@ -38,28 +41,21 @@ def compute(scale: Scale, ask: Ask) -> Table:
     """Cosine and norm against query samples, and a map over the two step sizes."""
     protocol = Protocol(ridge=RIDGE)
     lines = [align(PAPER, replace(protocol, query_samples=float(x))) for x in _LINE]
-    answers = ask(
-        grid(
-            task=PAPER, classifier=CLASSIFIERS["attention"], protocol=protocol,
-            query_samples=list(_DOTS), readout_samples=0.5, kind="simulation", dim=2 * scale.dim,
-            repeats=scale.repeats, seed=scale.seed,
-        )
+    cells = grid(
+        task=PAPER, classifier=CLASSIFIERS["attention"], protocol=protocol,
+        query_samples=list(_DOTS), readout_samples=0.5, **finite(scale, 2 * scale.dim),
     )  # fmt: skip
-    dots = answers.assign(miss=1 - answers.cosine).groupby("query_samples")
+    answers = ask(cells)
+    answers = answers.assign(miss=1 - answers.cosine)
     parts = []
     for panel, quantity, theory in (
         (_COSINE, "cosine", [query.cosine for query in lines]),
         (_NORM, "norm", [query.norm for query in lines]),
         (_MISS, "miss", [1 - query.cosine for query in lines]),
     ):
-        found = dots[quantity].agg(["mean", "sem", "count"]).reindex(_LINE)
-        parts.append(
-            rows(
-                panel, "attention", _LINE, theory=theory, simulation=found["mean"].to_numpy(),
-                simulation_error=found["sem"].to_numpy(), repeats=found["count"].to_numpy(),
-                dim=np.where(found["mean"].notna(), 2 * scale.dim, np.nan),
-            )
-        )  # fmt: skip
+        exact = pd.DataFrame({"kind": "theory", "query_samples": _LINE, quantity: theory})
+        both = pd.concat([exact, answers], ignore_index=True)
+        parts.append(compare(panel, "attention", both, "query_samples", quantity))
     far = _LINE[_LINE >= 1]
     parts.append(rows(_MISS, "reference: C/α₀", far, theory=alignment_rate(PAPER, protocol) / far))
     for step in _STEPS:
@@ -67,8 +63,8 @@ def compute(scale: Scale, ask: Ask) -> Table:
             align(PAPER, replace(protocol, readout_step=float(x), query_step=float(step)))
             for x in _STEPS
         ]
-        for series, name in (("cosine", "cosine"), ("sharpness", "sharpness")):
-            values = [getattr(query, name) for query in queries]
+        for series in ("cosine", "sharpness"):
+            values = [getattr(query, series) for query in queries]
             parts.append(rows(_MAP, series, _STEPS, y=step, theory=values))
     return collect(parts)
 
@@ -85,8 +81,9 @@ def judge(table: Table) -> Judgement:
     dots = dots[dots.x >= 8]
     return Judgement(
         [
-            agreement(cosine, "cosine of the query"),
-            agreement(norm, "norm of the query", relative=True),
+            *agreement(cosine, "cosine of the query"),
+            *agreement(norm, "norm of the query"),
+            *agreement(miss, "1 − cosine"),
             slope(far.x, far.theory, -1.0, "decay of 1 − cosine, theory, α₀ ≥ 100"),
             slope(
                 dots.x,

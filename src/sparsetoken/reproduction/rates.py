@@ -7,7 +7,9 @@ import math
 import numpy as np
 
 from sparsetoken.figures import Panel
+from sparsetoken.model.classifiers import Attention, Classifier
 from sparsetoken.model.losses import Square
+from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction.claims import (
     CLASSIFIERS,
     PAPER,
@@ -20,10 +22,12 @@ from sparsetoken.reproduction.claims import (
     agreement,
     collect,
     compare,
+    finite,
     rows,
     slope,
 )
 from sparsetoken.studies.cells import Cell, grid
+from sparsetoken.theory.alignment import align
 
 _LINE = np.geomspace(4, 4000, 25)  # samples per feature
 _DOTS = (8.0, 16.0, 32.0)
@@ -34,14 +38,13 @@ def compute(scale: Scale, ask: Ask) -> Table:
     """Test error less its limit, against samples per feature."""
     cells: list[Cell] = []
     per_dim = {name: PAPER.length if name == "vectorized" else 1 for name in CLASSIFIERS}
-    for name, classifier in CLASSIFIERS.items():
+    for name, classifier in _classifiers().items():
         same = {"task": PAPER, "loss": Square(), "ridge": RIDGE, "classifier": classifier}
         samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim[name]
         cells += grid(readout_samples=[*samples.tolist(), math.inf], **same)
         cells += grid(
-            readout_samples=[per_dim[name] * each for each in _DOTS], kind="simulation",
-            dim=max(10, scale.dim // (2 * per_dim[name])), repeats=scale.repeats, seed=scale.seed,
-            **same,
+            readout_samples=[per_dim[name] * each for each in _DOTS], **same,
+            **finite(scale, max(10, scale.dim // (2 * per_dim[name]))),
         )  # fmt: skip
     answers = ask(cells)
     parts = []
@@ -63,6 +66,12 @@ def compute(scale: Scale, ask: Ask) -> Table:
     return collect(parts)
 
 
+def _classifiers() -> dict[str, Classifier]:
+    """Attention with the query of the limit, so that its own fluctuations do not mix in."""
+    query = align(PAPER, Protocol(loss=Square(), ridge=RIDGE))
+    return {**CLASSIFIERS, "attention": Attention(query.cosine, query.sharpness)}
+
+
 def judge(table: Table) -> Judgement:
     """Slope −1 in the theory, dots on the lines."""
     checks = []
@@ -72,7 +81,7 @@ def judge(table: Table) -> Judgement:
         what = f"excess error of {name}, theory, at least 100 samples per feature"
         checks.append(slope(far.x, far.theory, -1.0, what))
     dots = table[table.series.isin(list(CLASSIFIERS))]
-    checks.append(agreement(dots, "finite experiments"))
+    checks += agreement(dots, "finite experiments")
     return Judgement(checks)
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sparsetoken.reproduction.claims import Claim, Judgement, Scale
+from sparsetoken.reproduction.claims import Check, Table, Verdict
 
 _MARKS = {"holds": "✓", "fails": "✗", "inconclusive": "?"}
 _STYLE = """
@@ -33,49 +34,84 @@ pre { overflow-x: auto; background: #8882; padding: 0.5rem; }
 class Section:
     """A claim that was computed and judged; its files lie beside the report."""
 
-    claim: Claim
-    judgement: Judgement
-    seconds: float
+    name: str
+    source: str
+    sentence: str
+    verdict: Verdict
+    checks: list[Check]
+    remarks: list[str]
+    sizes: str
     command: str
+    versions: list[str]  # that computed its rows
+    seconds: float
 
     @property
-    def verdict(self) -> str:
-        """With its mark."""
-        return f"{_MARKS[self.judgement.verdict]} {self.judgement.verdict}"
+    def mark(self) -> str:
+        """The verdict with a sign."""
+        return f"{_MARKS[self.verdict]} {self.verdict}"
+
+    def save(self, folder: Path) -> None:
+        """NAME.json, from which the report can be made again."""
+        content = json.dumps(asdict(self), indent=1, ensure_ascii=False)
+        (folder / f"{self.name}.json").write_text(content, encoding="utf-8")
 
 
-def write(out: Path, sections: Sequence[Section], scale: Scale, version: str) -> None:
+def sections_in(folder: Path, names: Sequence[str]) -> list[Section]:
+    """The sections whose files are in a folder, in the given order."""
+    found = []
+    for name in names:
+        path = folder / f"{name}.json"
+        if path.exists():
+            content = json.loads(path.read_text(encoding="utf-8"))
+            content["checks"] = [Check(**check) for check in content["checks"]]
+            found.append(Section(**content))
+    return found
+
+
+def sizes_of(table: Table) -> str:
+    """Dimensions and repeats of the simulations behind a table, in words."""
+    dots = table.dropna(subset=["simulation", "dim"])
+    if not len(dots):
+        return "No simulation: exact or sampled oracles."
+    dims, repeats = (
+        ", ".join(f"{value:.0f}" for value in sorted(dots[name].dropna().unique()))
+        for name in ("dim", "repeats")
+    )
+    return f"Simulations in dimension {dims}, {repeats} runs a dot."
+
+
+def write(out: Path, sections: Sequence[Section]) -> None:
     """`report.md` and `report.html` in the folder of the figures."""
-    (out / "report.md").write_text(_markdown(sections, scale, version), encoding="utf-8")
-    (out / "report.html").write_text(_html(out, sections, scale, version), encoding="utf-8")
+    (out / "report.md").write_text(_markdown(sections), encoding="utf-8")
+    (out / "report.html").write_text(_html(out, sections), encoding="utf-8")
 
 
-def _about(scale: Scale, version: str) -> str:
+def _about(sections: Sequence[Section]) -> str:
+    versions = sorted({version for each in sections for version in each.versions})
     return (
-        f"Made by sparsetoken {version}, scale “{scale.name}”, seed {scale.seed}: simulations in "
-        f"dimension {scale.dim} (token by token: {scale.token_dim}), {scale.repeats} repeats. "
-        "Lines are theory, marks are simulations with bars of two standard errors. A claim holds "
-        "if all its checks do."
+        f"Computed by sparsetoken {', '.join(versions)}. Lines are theory, marks are simulations "
+        "with bars of two standard errors (joined by thin lines where there is no theory). A claim "
+        "holds if all its checks do."
     )
 
 
-def _markdown(sections: Sequence[Section], scale: Scale, version: str) -> str:
-    lines = ["# Reproduction", "", _about(scale, version), ""]
+def _markdown(sections: Sequence[Section]) -> str:
+    lines = ["# Reproduction", "", _about(sections), ""]
     lines += ["| reproduction | claim | verdict |", "|---|---|---|"]
     for each in sections:
-        anchor = f"[{each.claim.name}](#{each.claim.name})"
-        lines.append(f"| {anchor} | {_cell(each.claim.sentence)} | {each.verdict} |")
+        anchor = f"[{each.name}](#{each.name})"
+        lines.append(f"| {anchor} | {_cell(each.sentence)} | {each.mark} |")
     for each in sections:
-        claim = each.claim
-        lines += ["", f"## {claim.name}", "", f"**{claim.source}.** {claim.sentence}", ""]
-        lines += [f"![{claim.name}]({claim.name}.png)", ""]
+        name = each.name
+        lines += ["", f"## {name}", "", f"**{each.source}.** {each.sentence} {each.sizes}", ""]
+        lines += [f"![{name}]({name}.png)", ""]
         lines += ["| check | predicted | measured | rule | verdict |", "|---|---|---|---|---|"]
-        for check in each.judgement.checks:
+        for check in each.checks:
             cells = (check.what, check.predicted, check.measured, check.rule, check.verdict)
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
-        lines += [line for remark in each.judgement.remarks for line in ("", remark)]
-        files = f"[numbers]({claim.name}.csv), [PDF]({claim.name}.pdf)"
-        lines += ["", f"Verdict: **{each.judgement.verdict}**. {files}. {each.seconds:.0f} s.", ""]
+        lines += [line for remark in each.remarks for line in ("", remark)]
+        files = f"[numbers]({name}.csv), [PDF]({name}.pdf)"
+        lines += ["", f"Verdict: **{each.verdict}**. {files}. {each.seconds:.0f} s.", ""]
         lines.append(f"    {each.command}")
     return "\n".join(lines) + "\n"
 
@@ -84,40 +120,38 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _html(out: Path, sections: Sequence[Section], scale: Scale, version: str) -> str:
+def _html(out: Path, sections: Sequence[Section]) -> str:
     e = html.escape
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<link rel="icon" href="data:,">',
         f"<title>Reproduction</title><style>{_STYLE}</style></head><body>",
-        f"<h1>Reproduction</h1><p>{e(_about(scale, version))}</p>",
+        f"<h1>Reproduction</h1><p>{e(_about(sections))}</p>",
         "<table><thead><tr><th>reproduction<th>claim<th>verdict</tr></thead><tbody>",
     ]
     for each in sections:
-        name, kind = each.claim.name, each.judgement.verdict
         parts.append(
-            f'<tr><td><a href="#{name}">{name}</a><td>{e(each.claim.sentence)}'
-            f'<td class="{kind}">{each.verdict}</tr>'
+            f'<tr><td><a href="#{each.name}">{each.name}</a><td>{e(each.sentence)}'
+            f'<td class="{each.verdict}">{each.mark}</tr>'
         )
     parts.append("</tbody></table>")
     for each in sections:
-        name, kind = each.claim.name, each.judgement.verdict
-        picture = base64.b64encode((out / f"{name}.png").read_bytes()).decode("ascii")
+        picture = base64.b64encode((out / f"{each.name}.png").read_bytes()).decode("ascii")
         parts += [
-            f'<section id="{name}"><h2>{name}</h2>',
-            f"<p><strong>{e(each.claim.source)}.</strong> {e(each.claim.sentence)}</p>",
-            f'<img alt="{e(each.claim.sentence)}" src="data:image/png;base64,{picture}">',
+            f'<section id="{each.name}"><h2>{each.name}</h2>',
+            f"<p><strong>{e(each.source)}.</strong> {e(each.sentence)} {e(each.sizes)}</p>",
+            f'<img alt="{e(each.sentence)}" src="data:image/png;base64,{picture}">',
             "<table><thead><tr><th>check<th>predicted<th>measured<th>rule<th>verdict</tr></thead>",
             "<tbody>",
         ]
-        for check in each.judgement.checks:
+        for check in each.checks:
             cells = (check.what, check.predicted, check.measured, check.rule)
             row = "".join(f"<td>{e(cell)}" for cell in cells)
             parts.append(f'<tr>{row}<td class="{check.verdict}">{check.verdict}</tr>')
         parts.append("</tbody></table>")
-        parts += [f"<p>{e(remark)}</p>" for remark in each.judgement.remarks]
-        parts.append(f'<p>Verdict: <strong class="{kind}">{each.verdict}</strong>.</p>')
+        parts += [f"<p>{e(remark)}</p>" for remark in each.remarks]
+        parts.append(f'<p>Verdict: <strong class="{each.verdict}">{each.mark}</strong>.</p>')
         parts.append(f"<pre>{e(each.command)}</pre></section>")
     parts.append("</body></html>")
     return "\n".join(parts)

@@ -1,21 +1,22 @@
 """`reproduce`: every claim, end to end.
 
-All work goes through a sweep with its store in the output folder: interrupted, it goes on where it
-was.
+Simulations and oracles go through a sweep with its store in the output folder: interrupted, they go
+on where they were. A claim is judged on complete data or not at all.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 from sparsetoken.figures import panels, save
 from sparsetoken.model.checks import whole
+from sparsetoken.model.errors import IncompleteError
 from sparsetoken.reproduction import (
     alignment,
     capacity,
@@ -27,7 +28,7 @@ from sparsetoken.reproduction import (
     training,
 )
 from sparsetoken.reproduction.claims import SCALES, Claim, Scale, Table
-from sparsetoken.reproduction.report import Section, write
+from sparsetoken.reproduction.report import Section, sections_in, sizes_of, write
 from sparsetoken.studies.questions import Question
 from sparsetoken.studies.sweep import sweep
 
@@ -53,10 +54,10 @@ def reproduce(
     names : sequence of str
         Which claims (see `CLAIMS`); all of them if none is given.
     scale : "quick", "full" or "tiny"
-        Sizes of the finite experiments; the theory is the same.
+        How large the finite experiments are.
     out : path
-        Folder, made if it is not there, for NAME.png, NAME.pdf, NAME.csv, report.md, report.html
-        and the store.
+        Folder, made if it is not there, for NAME.png, NAME.pdf, NAME.csv, NAME.json, the store, and
+        report.md and report.html on all claims found there.
     executor
         As for `sweep`.
     seed : int
@@ -74,10 +75,21 @@ def reproduce(
         raise ValueError(f"reproduce: scale must be one of {', '.join(SCALES)}, got {scale!r}")
     sizes = replace(SCALES[scale], seed=whole("reproduce", "seed", seed, least=0))
     folder = Path(out)
+    if str(out) in ("", ".") or (folder.exists() and not folder.is_dir()):
+        raise ValueError(f"reproduce: out must be a folder of its own, got {str(out)!r}")
     folder.mkdir(parents=True, exist_ok=True)
+    versions: set[str] = set()
 
     def ask(cells: Sequence[Question]) -> Table:
-        return sweep(cells, folder / "store.sqlite", executor, progress)
+        table = sweep(cells, folder / "store.sqlite", executor, progress, retry_failed=True)
+        missing = table[table.status != "ok"]
+        if len(missing):
+            raise IncompleteError(
+                f"reproduce: {len(missing)} of {len(table)} rows have no result, the first because "
+                f"of {missing.message.iloc[0]}; the same again tries those that failed once more"
+            )
+        versions.update(table.version)
+        return table
 
     sections = []
     for name in chosen:
@@ -88,11 +100,17 @@ def reproduce(
         table.to_csv(folder / f"{name}.csv", index=False)
         judgement = claim.judge(table)
         save(panels(table, claim.panels), folder / name)
-        seconds = time.perf_counter() - start
-        sections.append(Section(claim, judgement, seconds, _command(name, sizes, out)))
-        write(folder, sections, sizes, version("sparsetoken"))
+        section = Section(
+            name, claim.source, claim.sentence, judgement.verdict, list(judgement.checks),
+            list(judgement.remarks), sizes_of(table), _command(name, sizes, out),
+            sorted(versions), round(time.perf_counter() - start, 1),
+        )  # fmt: skip
+        sections.append(section)
+        section.save(folder)
+        write(folder, sections_in(folder, list(CLAIMS)))
     return sections
 
 
 def _command(name: str, scale: Scale, out: str | os.PathLike[str]) -> str:
-    return f"sparsetoken reproduce {name} --{scale.name} --seed {scale.seed} --out {out}"
+    where = shlex.quote(os.fspath(out))
+    return f"sparsetoken reproduce {name} --{scale.name} --seed {scale.seed} --out {where}"

@@ -31,7 +31,7 @@ _SERIES: dict[str, Classifier | None] = {
 }
 _SHOWN = (10, 1000, 10**6)  # lengths whose errors are drawn
 _LENGTHS = (10, 100, 1000, 10**4, 10**5, 10**6)
-_NEEDED, _PER_LOG = "strength for 1 % error", "attention: strength / log L"
+_NEEDED = "strength for 1 % error"
 
 
 def compute(scale: Scale, ask: Ask) -> Table:
@@ -65,10 +65,10 @@ def compute(scale: Scale, ask: Ask) -> Table:
         at, strength = needed.length.to_numpy(), needed.strength_needed.to_numpy()
         error = needed.standard_error.to_numpy()
         parts.append(rows(_NEEDED, name, at, theory=strength, theory_error=error))
-        if name == "attention":
-            logs = np.log(at)
-            values = {"theory": strength / logs, "theory_error": error / logs}
-            parts.append(rows(_PER_LOG, name, at, **values))
+        if name in ("attention", "pooled"):
+            growth = np.log(at) if name == "attention" else np.sqrt(at)
+            label = "reference: ∝ log L" if name == "attention" else "reference: ∝ √L"
+            parts.append(rows(_NEEDED, label, at, theory=1.15 * strength[0] * growth / growth[0]))
     return collect(parts)
 
 
@@ -78,47 +78,50 @@ def _errors(length: int) -> str:
 
 def judge(table: Table) -> Judgement:
     """√L for linear classifiers, at most log L for attention, Bayes below all."""
-    needed = table[table.panel == _NEEDED].pivot(index="x", columns="series")
-    strength, error = needed["theory"], needed["theory_error"].fillna(0.0)
+    shown = table[table.series.isin(list(_SERIES))]
+    needed = shown[shown.panel == _NEEDED].pivot(index="x", columns="series")
+    strength, error = needed["theory"].reindex(columns=list(_SERIES)), needed["theory_error"]
+    error = error.reindex(columns=list(_SERIES))
     checks = [
         slope(strength.index, strength[name], 0.5, f"strength needed against length, {name}")
         for name in ("pooled", "vectorized")
     ]
-    per_log = table[table.panel == _PER_LOG].sort_values("x")
-    steps, spread = np.diff(per_log.theory), per_log.theory_error.fillna(0.0).to_numpy()
-    noise = 4 * np.hypot(spread[1:], spread[:-1])
+    logs = np.log(strength.index.to_numpy())
+    per_log, spread = (strength.attention / logs).to_numpy(), (error.attention / logs).to_numpy()
+    falls = np.diff(per_log) / np.hypot(spread[1:], spread[:-1]).clip(1e-12)
     checks.append(
         Check(
             "strength needed by attention",
             "of order log L at most",
-            "strength / log L falls from "
-            f"{per_log.theory.iloc[0]:.2f} to {per_log.theory.iloc[-1]:.2f}",
+            f"strength / log L goes from {per_log[0]:.2f} to {per_log[-1]:.2f}",
             "falls from each length to the next, beyond 4 standard errors",
-            decide(bool((steps < -noise).all())),
+            decide(len(falls) > 0 and bool((falls < -4).all())),
         )
     )
-    errors = table[table.panel.str.startswith("best")]
-    by = errors.pivot(index=["panel", "x"], columns="series")
-    doubt = by["theory_error"].fillna(0.0)
-    margins = []
-    for name in ("attention", "vectorized", "pooled"):
-        allowed = 4 * np.hypot(doubt["bayes"], doubt[name])
-        margins.append(float((by["theory"]["bayes"] - by["theory"][name] - allowed).max()))
+    errors = shown[shown.panel != _NEEDED].pivot(index=["panel", "x"], columns="series")
+    best = errors["theory"].reindex(columns=list(_SERIES))
+    doubt = errors["theory_error"].reindex(columns=list(_SERIES))
+    names = ["attention", "vectorized", "pooled"]
+    above = best[names].sub(best.bayes, axis=0)
+    allowed = 4 * np.hypot(doubt[names], doubt[["bayes"]].to_numpy())
+    known = bool(best.notna().all().all() and doubt.notna().all().all())
+    least = above.min(axis=None)
     checks.append(
         Check(
             "Bayes error",
             "no classifier is below it",
-            f"Bayes − classifier is at most {max(margins):.1e} beyond 4 standard errors",
+            f"classifier − Bayes is at least {least:.1e}, with 4 standard errors "
+            f"{allowed.to_numpy().max():.1e} at most",
             "Bayes ≤ every classifier + 4 standard errors, everywhere",
-            decide(max(margins) <= 1e-12),
+            decide(known and bool((above >= -allowed - 1e-12).all().all())),
         )
     )
-    ratio = strength["attention"] / strength["bayes"]
-    sure = ratio * np.hypot(error["attention"] / strength["attention"], error["bayes"])
+    ratio = strength.attention / strength.bayes
+    sure = ratio * np.hypot(error.attention / strength.attention, error.bayes / strength.bayes)
     remark = (
         "Attention at its best sharpness needs "
-        f"{ratio.min():.3f} to {ratio.max():.3f} times the strength that the likelihood-ratio test "
-        f"needs for an error of 1 % (standard errors at most {float(sure.max()):.3f})."
+        f"{ratio.min():.4f} to {ratio.max():.4f} times the strength that the likelihood-ratio test "
+        f"needs for an error of 1 % (standard errors at most {float(sure.max()):.4f})."
     )
     return Judgement(checks, [remark])
 

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.task import FloatArray
 
-_MOST = 1000  # iterations
+_MOST = 2000  # iterations
+_CERTIFIED = 1e-3  # gradient relative to that at zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +31,7 @@ class Trained:
     weights: FloatArray  # w (d,)
     bias: float
     scores: FloatArray  # u on the training samples (n,)
-    certificate: float  # largest entry of the gradient
+    certificate: float  # largest entry of the gradient, relative to that at zero
     iterations: int
 
 
@@ -85,13 +87,19 @@ def train_jointly(
     )
     options: Any = {"maxiter": _MOST, "maxfun": 2 * _MOST, "gtol": 1e-7, "ftol": 1e-13}
     found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
-    _, gradient = objective(found.x)
+    (_, gradient), (_, at_zero) = objective(found.x), objective(np.zeros(2 * dim + 1))
+    certificate = float(np.abs(gradient).max() / np.abs(at_zero).max())
+    if certificate > _CERTIFIED:
+        raise ConvergenceError(
+            f"train_jointly: relative gradient {certificate:.1e} after {found.nit} iterations, "
+            f"{_CERTIFIED:g} is required"
+        )
     scores = attend(found.x[:-1])[2] + found.x[-1]
     return Trained(
         query=found.x[:dim],
         weights=found.x[dim:-1],
         bias=float(found.x[-1]),
         scores=scores,
-        certificate=float(np.abs(gradient).max()),
+        certificate=certificate,
         iterations=int(found.nit),
     )

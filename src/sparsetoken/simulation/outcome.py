@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
+from sparsetoken.model.arrays import Array
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.law import Readout
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.task import FloatArray
 from sparsetoken.simulation.devices import to_numpy
-from sparsetoken.simulation.objective import Fitted
 
 Training = Literal["stages", "joint", "joint from stages", "joint with free query"]
 
@@ -43,8 +43,8 @@ def one_class(labels: FloatArray) -> str | None:
     return f"one class only: all {len(labels)} readout samples are {sign}"
 
 
-def training_numbers(fitted: Fitted, labels: FloatArray, loss: Loss) -> tuple[float, float]:
+def training_numbers(scores: Array, labels: FloatArray, loss: Loss) -> tuple[float, float]:
     """Training error (a tie counts half) and mean training loss, without the ridge term."""
-    margin = labels * to_numpy(fitted.scores)
+    margin = labels * to_numpy(scores)
     error = np.mean(margin < 0) + 0.5 * np.mean(margin == 0)
     return float(error), float(np.mean(loss.value(margin)))

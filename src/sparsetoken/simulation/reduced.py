@@ -58,7 +58,7 @@ def run(
     features = draw_features(coordinates, dim, source)
     fitted = fit(features, labels, protocol.loss, protocol.ridge)
     readout, norm = readout_of(fitted, coordinates)
-    train_error, train_loss = training_numbers(fitted, labels, protocol.loss)
+    train_error, train_loss = training_numbers(fitted.scores, labels, protocol.loss)
     return Outcome(
         query=query,
         readout=readout,

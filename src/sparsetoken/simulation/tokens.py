@@ -124,7 +124,7 @@ def run(
         start = (direction / protocol.inverse_temperature, weights, fitted.bias)
         ridge = protocol.ridge
         return _joint(for_readout, for_test, sizes[1], classifier, protocol, ridge, start)
-    train_error, train_loss = training_numbers(fitted, labels, protocol.loss)
+    train_error, train_loss = training_numbers(fitted.scores, labels, protocol.loss)
     return Outcome(
         query=query,
         readout=_readout(weights, fitted.bias, signal, direction, task.length),
@@ -161,13 +161,13 @@ def _joint(
     trained = train_jointly(tokens, labels, protocol.loss, protocol.ridge, query_ridge, beta, start)
     norm = float(np.linalg.norm(trained.query))
     direction = beta * trained.query
-    margin = labels * trained.scores
+    train_error, train_loss = training_numbers(trained.scores, labels, protocol.loss)
     return Outcome(
         query=Query(float(trained.query @ train.signal), norm, beta * norm),
         readout=_readout(trained.weights, trained.bias, train.signal, direction, train.task.length),
         readout_norm=float(np.linalg.norm(trained.weights)),
-        train_error=float(np.mean(margin < 0) + 0.5 * np.mean(margin == 0)),
-        train_loss=float(np.mean(protocol.loss.value(margin))),
+        train_error=train_error,
+        train_loss=train_loss,
         test_error=_test_error(test, classifier, direction, trained.weights, trained.bias),
         certificate=trained.certificate,
     )
@@ -222,7 +222,7 @@ def _by_coordinates(train: TokenStream, test: TokenStream, protocol: Protocol) -
         scores = scores + xp.tensordot(fresh, weights, axes=([1, 2], [0, 1]))
         by_position += to_numpy(weights) @ train.signal[part]
     norm = float(np.linalg.norm(to_numpy(fitted.weights)))
-    train_error, train_loss = training_numbers(fitted, train.labels, protocol.loss)
+    train_error, train_loss = training_numbers(fitted.scores, train.labels, protocol.loss)
     return Outcome(
         readout=Readout(by_position, fitted.bias, norm),
         readout_norm=norm,

@@ -97,7 +97,7 @@ def sweep(
 def _how_to_resume(stop: BaseException, done: int, total: int, store: Any) -> str:
     finished = f"{done} of {total} rows are finished"
     if store is not None:
-        finished += f" and kept in {str(store)!r}; the same sweep again computes the rest"
+        finished += f" and kept in {str(store)!r}; run the same again to compute the rest"
     return "; ".join([*map(str, stop.args), finished])
 
 
