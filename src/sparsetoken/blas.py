@@ -6,6 +6,7 @@ thread counts himself in and out, and only the last to leave puts it back.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
     """`count` threads inside the with block."""
-    return _controller().limit(limits=count)
+    return _controller("torch" in sys.modules).limit(limits=count)
 
 
 @contextmanager
@@ -42,7 +43,8 @@ _limit: Any = None
 
 
 @cache
-def _controller() -> Any:
+def _controller(with_torch: bool) -> Any:
+    """Of the libraries that are loaded; torch, if it comes, brings its own."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Advance(Protocol):
@@ -33,7 +33,9 @@ def progress_bar(total: int, text: str, show: bool, done: int = 0) -> Iterator[A
         TimeRemainingColumn(),
     )
     failures = 0
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    # not in the way of others' output: forked workers would inherit the locks
+    plain: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
+    with Progress(*columns, console=Console(stderr=True), **plain) as bar:
         task = bar.add_task(text, total=total, completed=done, failed="")
 
         def advance(failed: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 
 import numpy as np
@@ -34,7 +35,7 @@ def test_a_key_is_written_once(tmp_path):
         store.add(row(value=0.2), "0.1.0")
         assert [each["test_error"] for each in store.rows()] == [0.1]
         store.add(row(value=0.3), "0.1.0", again=True)
-        assert [each["test_error"] for each in store.rows()] == [0.3]
+        assert [each["test_error"] for each in store.rows()] == [0.1]
 
 
 def test_two_writers_at_once(tmp_path):
@@ -102,7 +103,7 @@ def test_files_that_cannot_be_used_are_refused_and_left_as_they_are(tmp_path, ma
 def test_folders_and_places_that_do_not_exist(tmp_path):
     with pytest.raises(st.StoreError, match="is a folder"):
         st.Store(tmp_path)
-    with pytest.raises(st.StoreError, match="cannot be used"):
+    with pytest.raises(st.StoreError, match="its folder does not exist"):
         st.Store(tmp_path / "nowhere" / "runs.sqlite")
 
 
@@ -116,6 +117,43 @@ def test_a_read_only_store(tmp_path, monkeypatch):
     with pytest.raises(st.StoreError, match="read-only"):
         st.Store(path)
     assert path.read_bytes() == before
+
+
+def test_a_result_is_never_replaced_by_a_failure(tmp_path):
+    bad = row("k")._replace(status="failed", message="no GPU", results={})
+    with st.Store(tmp_path / "runs.sqlite") as store:
+        store.add(bad, "1")
+        store.add(bad._replace(message="later"), "2")
+        assert next(store.rows())["message"] == "no GPU"
+        store.add(bad._replace(message="again"), "2", again=True)
+        assert next(store.rows())["message"] == "again"
+        store.add(row("k"), "3")  # another sweep had more luck
+        assert next(store.rows())["status"] == "ok"
+        for again in (False, True):
+            store.add(bad, "4", again=again)
+            assert next(store.rows())["status"] == "ok"
+
+
+def test_a_store_needs_a_name(tmp_path, monkeypatch):
+    with pytest.raises(st.StoreError, match="must be a path or None"):
+        st.Store(3)
+    monkeypatch.chdir(tmp_path)
+    with st.Store(":memory:") as store:  # a name like any other
+        store.add(row("a"), "1")
+    assert (tmp_path / ":memory:").exists()
+
+
+def test_a_folder_deleted_under_way_is_rescued_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with st.Store(folder / "runs.sqlite") as store:
+        store.add(row("a"), "1")
+        shutil.rmtree(folder)
+        with pytest.raises(st.StoreError, match="all its rows are in"):
+            store.add(row("b"), "1")
+    with st.Store(tmp_path / "runs.sqlite.rescued") as store:
+        assert [each["key"] for each in store.rows()] == ["a", "b"]
 
 
 @pytest.mark.parametrize("replaced", [False, True])

@@ -104,6 +104,17 @@ TASK = "[task]\nlength = 5\nsparsity = 1\nstrength = 2.0\n"
         ('classifier = "pooled"\n' + TASK.replace("2.0", "[]"), "strength must have at least one"),
         ('classifier = "attention"\ncosine = 0.5\n' + TASK, "must be given together"),
         ("classifier = []\n" + TASK, "classifier must have at least one"),
+        (TASK, "classifier must be given"),
+        ('classifier = "pooled"\n', "Task needs more: length, sparsity, strength"),
+        ('classifier = "pooled"\ndim = [[1]]\n' + TASK, "dim must be"),
+        ('classifier = "pooled"\ndim = {a = 1}\n' + TASK, "dim must be"),
+        ('classifier = "pooled"\nsampler = [["x"]]\n' + TASK, "sampler must be"),
+        ('classifier = "pooled"\ndevice = 2020-01-01\n' + TASK, "device must be"),
+        (
+            'classifier = "pooled"\nkind = "simulation"\ndim = ' + "9" * 400 + "\n" + TASK,
+            "dim must",
+        ),
+        ("a = " + "[" * 5000 + "]" * 5000, "not a TOML file"),
         ('kind = "simulation"\nclassifier = "pooled"\n' + TASK, "dim must be given"),
         ("task = 3\n", "task must be a table"),
         ('classifier = "pooled"\n' + TASK + "places = 3\n", "places must be"),
@@ -120,6 +131,37 @@ def test_wrong_studies_are_one_line_that_names_the_key(tmp_path, capsys, text, w
     error = capsys.readouterr().err
     assert words in error and "study.toml" in error and error.count("\n") == 1
     assert not store.exists()
+
+
+def test_an_export_does_not_overwrite_its_store(tmp_path, capsys):
+    store = str(tmp_path / "runs.sqlite")
+    st.sweep(load_study(EXAMPLE)[:1], store)
+    for target in (store, str(tmp_path / "." / "runs.sqlite")):
+        for kind in ("--csv", "--parquet"):
+            assert main(["export", store, kind, target]) == 2
+            assert "must not overwrite the store" in capsys.readouterr().err
+    with st.Store(store) as opened:
+        assert len(list(opened.rows())) == 1
+    assert main(["export", store, "--csv", str(tmp_path / "none" / "x.csv")]) == 1
+    (tmp_path / "empty").touch()
+    assert main(["export", str(tmp_path / "empty"), "--csv", str(tmp_path / "x.csv")]) == 2
+    assert (tmp_path / "empty").stat().st_size == 0
+
+
+def test_lists_of_frozen_queries(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text('classifier = "attention"\ncosine = [0.5, 0.9]\nsharpness = 2.0\n' + TASK)
+    assert [cell.classifier.cosine for cell in load_study(path)] == [0.5, 0.9]
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as some editors begin a file
+    assert len(load_study(path)) == 2
+
+
+def test_all_rows_failed_is_an_exit_code(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'classifier = "pooled"\n' + TASK + "[protocol]\nridge = 0.0\nreadout_samples = 0.5"
+    )
+    assert main(["sweep", str(path), "--store", str(tmp_path / "runs.sqlite")]) == 1
 
 
 def test_wrong_exports(tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -205,7 +206,26 @@ def test_an_executor_that_breaks_says_how_to_resume(tmp_path, monkeypatch):
         (dict(length=5, sparsity=1, strength=[], classifier=st.Pooled()), "strength must have"),
         (dict(length=5, sparsity=1, strenght=1.0, classifier=st.Pooled()), "'strenght' must be"),
         (dict(length=5, sparsity=1, strength=1.0), "classifier must be given"),
-        (dict(length=5, classifier=st.Pooled()), "Task needs more"),
+        (dict(length=5, classifier=st.Pooled()), "Task needs more: sparsity, strength"),
+        (dict(task="x", classifier=st.Pooled()), "task must be a Task"),
+        (
+            dict(task=st.Task(5, 1, 2.0), protocol=None, classifier=st.Pooled()),
+            "must be a Protocol",
+        ),
+        (dict(task=st.Task(5, 1, 2.0), classifier=st.Pooled(), seed="x"), "seed must be"),
+        (dict(task=st.Task(5, 1, 2.0), classifier=st.Pooled(), sampler="x"), "sampler must be"),
+        (dict(task=st.Task(5, 1, 2.0), classifier=st.Pooled(), reuse_data="false"), "reuse_data"),
+        (dict(task=st.Task(5, 1, 2.0), classifier=st.Pooled(), repeats=10**9), "repeats must be"),
+        (
+            dict(
+                task=st.Task(5, 1, 2.0),
+                classifier=st.Pooled(),
+                kind="separability",
+                dim=9,
+                device="cuda",
+            ),
+            "device must be None for a separability",
+        ),
         (dict(length=5, sparsity=9, strength=1.0, classifier=st.Pooled()), "sparsity must be"),
         (dict(task=st.Task(5, 1, 2.0), classifier=st.Pooled(), kind="dream"), "kind must be"),
         (dict(task=st.Task(5, 1, 2.0), classifier=st.Pooled(), kind="simulation"), "dim must be"),
@@ -225,8 +245,65 @@ def test_wrong_sweeps():
         st.sweep([])
     with pytest.raises(ValueError, match="must be Cell objects"):
         st.sweep(["cell"])
-    with pytest.raises(ValueError, match="executor must be a whole number"):
-        st.sweep(st.grid(task=st.Task(5, 1, 2.0), classifier=st.Pooled()), executor=0)
+    for cells in (st.Cell(st.Task(5, 1, 2.0), st.Pooled(), st.Protocol()), None, 3):
+        with pytest.raises(ValueError, match="must be a list of Cell objects"):
+            st.sweep(cells)
+
+
+@pytest.mark.parametrize("executor", [0, True, "two", ProcessPoolExecutor])
+def test_wrong_executors(executor, tmp_path):
+    cells = st.grid(task=st.Task(5, 1, 2.0), classifier=st.Pooled())
+    with pytest.raises(ValueError, match="executor must be None, a whole number of processes"):
+        st.sweep(cells, tmp_path / "runs.sqlite", executor=executor)
+    assert not (tmp_path / "runs.sqlite").exists()
+
+
+def slow(unit):
+    with open(f"{os.getpid()} {unit.key}", "w"):
+        time.sleep(1.0)
+    return answer(unit)
+
+
+def test_work_that_cannot_be_sent_is_recorded_as_failed(monkeypatch):
+    monkeypatch.setattr("sparsetoken.studies.execution.answer", lambda unit: answer(unit))
+    (row,) = st.sweep(
+        st.grid(task=st.Task(5, 1, 2.0), classifier=st.Pooled()), None, 1
+    ).itertuples()
+    assert row.status == "failed" and "pickle" in row.message
+
+
+def test_work_is_spread_over_all_processes(tmp_path, monkeypatch):
+    """Four units for four processes: each takes one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sparsetoken.studies.execution.answer", slow)
+    strengths = [1.0, 2.0, 3.0, 4.0]
+    st.sweep(st.grid(length=5, sparsity=1, strength=strengths, classifier=st.Pooled()), None, 4)
+    assert len({path.name.split()[0] for path in tmp_path.iterdir()}) == 4
+
+
+def test_whole_numbers_stay_whole(tmp_path):
+    seeds = [2**60 + 1, 2**70]
+    theory = st.grid(task=st.Task(5, 1, 2.0), classifier=st.Pooled())
+    for seed in seeds:
+        simulated = st.grid(
+            task=st.Task(5, 1, 2.0), classifier=st.Pooled(), kind="simulation", dim=20, seed=seed
+        )
+        table = st.sweep(theory + simulated)
+        assert str(table.seed[1]) == str(seed) and str(table.dim[1]) == "20"
+        table.to_parquet(tmp_path / "table.parquet")
+
+
+class SquaredHinge(type(st.SquaredHinge())):
+    """A loss of the user's with the name of one of ours."""
+
+
+def test_a_loss_of_the_users_has_its_own_key():
+    cells = st.grid(
+        task=st.Task(5, 1, 2.0), classifier=st.Pooled(), loss=[st.SquaredHinge(), SquaredHinge()]
+    )
+    table = st.sweep(cells)
+    assert len(table) == 2 and table.loss[0] == "squared-hinge"
+    assert table.loss[1].endswith(".SquaredHinge")
 
 
 def test_the_progress_bar_counts_failures(capfd):

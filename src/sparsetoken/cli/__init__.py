@@ -79,7 +79,8 @@ def _complain(message: object, code: int) -> int:
 
 def _silence() -> None:
     """Standard output is gone: let Python's own flush at exit go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(io.UnsupportedOperation):  # not a file: nothing to silence
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parse(arguments: Sequence[str]) -> Any:

@@ -43,24 +43,30 @@ class Sweep:
     no_progress: bool = False
     """No progress bar on standard error."""
 
-    def run(self) -> None:
+    def run(self) -> int:
         if self.dask is not None and self.mpi:
             raise ValueError("sweep: give one of --dask and --mpi")
         processes = whole("sweep", "processes", self.processes, least=1)
-        if self.dry_run:
+        if self.dry_run and self.mpi:
+            with mpi_executor() as executor:
+                if executor is not None:  # one of the ranks speaks
+                    self._rehearse(load_study(self.study), processes)
+        elif self.dry_run:
             self._rehearse(load_study(self.study), processes)
         elif self.mpi:
             with mpi_executor() as executor:
                 if executor is not None:  # rank 0; the others have worked for it
-                    self._sweep(load_study(self.study), executor)
+                    return self._sweep(load_study(self.study), executor)
         elif self.dask is not None:
             cells = load_study(self.study)
             with dask_executor(self.dask, processes) as executor:
-                self._sweep(cells, executor)
+                return self._sweep(cells, executor)
         else:
-            self._sweep(load_study(self.study), processes if processes > 1 else None)
+            return self._sweep(load_study(self.study), processes if processes > 1 else None)
+        return 0
 
-    def _sweep(self, cells: list[st.Cell], executor: Executor | int | None) -> None:
+    def _sweep(self, cells: list[st.Cell], executor: Executor | int | None) -> int:
+        """Exit code 1 if not a single row has a result."""
         progress = not self.no_progress and sys.stderr.isatty()
         table = st.sweep(cells, self.store, executor, progress, self.retry_failed)
         counts = table.status.value_counts().to_dict()
@@ -68,12 +74,14 @@ class Sweep:
         print(f"{len(table)} rows in {self.store}: {words}")
         for message in table.message[table.status == "failed"].unique()[:5]:
             note(message)
+        return 0 if (table.status == "ok").any() else 1
 
     def _rehearse(self, cells: list[st.Cell], processes: int) -> None:
-        forecasts = rehearse(cells, self.store)
+        forecasts = rehearse(cells, self.store, retry_failed=self.retry_failed)
         rows = [
             {
-                **{name: value for name, value in each.alike.items() if name != "device"},
+                **{name: each.alike[name] for name in ("kind", "classifier", "loss", "length")},
+                **{name: each.alike[name] for name in ("dim", "sampler")},
                 "cells": each.cells,
                 "rows": each.rows,
                 "missing": each.missing,
@@ -193,17 +201,26 @@ class Export:
     def run(self) -> None:
         if (self.csv is None) == (self.parquet is None):
             raise ValueError("export: give one of --csv FILE and --parquet FILE")
-        if not os.path.exists(self.store):
+        if not os.path.exists(self.store) or os.path.getsize(self.store) == 0:
             raise ValueError(f"export: store must be a file that exists, got {self.store!r}")
+        target = str(self.csv or self.parquet)
+        if any(_same(target, self.store + suffix) for suffix in ("", "-wal", "-shm")):
+            raise ValueError(f"export: the table must not overwrite the store, got {target!r}")
         with st.Store(self.store) as store:
             table = tidy(store.rows())
-        if self.csv is not None:
-            table.to_csv(self.csv, index=False)
-        else:
-            try:
-                table.to_parquet(self.parquet)
-            except ImportError:
-                raise ValueError(
-                    "export: parquet needs pyarrow (pip install 'sparsetoken[parquet]')"
-                ) from None
-        print(f"{len(table)} rows in {self.csv or self.parquet}")
+        unfinished = target + ".unfinished"
+        try:
+            if self.csv is not None:
+                table.to_csv(unfinished, index=False)
+            else:
+                table.to_parquet(unfinished)
+        except ImportError:
+            raise ValueError(
+                "export: parquet needs pyarrow (pip install 'sparsetoken[parquet]')"
+            ) from None
+        os.replace(unfinished, target)
+        print(f"{len(table)} rows in {target}")
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)

@@ -125,7 +125,8 @@ def compare(panel: str, series: str, answers: Table, x: str, quantity: str) -> T
     theory = answers[answers.kind == "theory"].set_index(x)[quantity]
     simulated = answers[answers.kind != "theory"]
     wide = np.where(simulated.classifier == "vectorized", simulated.length, 1)
-    simulated = simulated.assign(features=simulated.dim * wide).groupby(x)
+    dim = simulated.dim.astype(float)
+    simulated = simulated.assign(dim=dim, features=dim * wide).groupby(x)
     values = simulated[quantity].agg(["mean", "sem", "count"])
     places = sorted({*theory.index, *values.index})
     return rows(

@@ -128,6 +128,7 @@ def run_repeat(settings: Settings, index: int) -> Outcome:
         seed,
         settings.place,
     )
+    settings.place  # noqa: B018 (torch, if it is needed, is loaded before its threads are limited)
     with blas_threads(settings.threads):
         try:
             if settings.sampler == "reduced":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from sparsetoken.model.checks import whole
@@ -20,6 +20,7 @@ from sparsetoken.theory.prediction import predict
 Kind = Literal["theory", "simulation", "separability"]
 _TASK = tuple(field.name for field in fields(Task))
 _PROTOCOL = tuple(field.name for field in fields(Protocol))
+_MOST_REPEATS = 10**6  # rows of a cell, all listed before the work begins
 _SIMULATION = (
     "dim", "seed", "sampler", "device", "dtype", "test_samples", "reuse_data", "training",
 )  # fmt: skip
@@ -57,14 +58,44 @@ class Cell(Question):
             raise ValueError(f"Cell: kind must be one of {allowed}, got {self.kind!r}")
         if self.test_task is not None:
             self._check_test_task(self.test_task)
+        self._check_sizes()
         if self.kind != "theory":
             if self.dim is None:
                 raise ValueError(f"Cell: dim must be given for a {self.kind}, got None")
-            settings = self.settings
-            checked = {name: getattr(settings, name) for name in ("dim", "seed", "test_samples")}
-            checked["repeats"] = whole(Cell, "repeats", self.repeats, least=1)
-            for name, value in checked.items():
-                object.__setattr__(self, name, value)
+            self.settings  # noqa: B018 (checked before any work)
+
+    def _check_sizes(self) -> None:
+        """Of the simulation, also where the theory does not need them: a slip is a slip."""
+        checked: dict[str, Any] = {
+            "repeats": whole(Cell, "repeats", self.repeats, least=1, most=_MOST_REPEATS),
+            "seed": whole(Cell, "seed", self.seed, least=0),
+            "test_samples": whole(Cell, "test_samples", self.test_samples, least=1),
+        }
+        if self.dim is not None:
+            checked["dim"] = whole(Cell, "dim", self.dim, least=1, most=_MOST_REPEATS**2)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        choices: dict[str, tuple[Any, ...]] = {
+            "sampler": get_args(Sampler),
+            "training": get_args(Training),
+            "dtype": ("float64", "float32"),
+            "reuse_data": (False, True),
+        }
+        for name, allowed in choices.items():
+            value = getattr(self, name)
+            if not any(value is each or (value == each and type(value) is str) for each in allowed):
+                words = ", ".join(map(repr, allowed))
+                raise ValueError(f"Cell: {name} must be one of {words}, got {value!r}")
+        if not (self.device is None or isinstance(self.device, str)):
+            raise ValueError(f"Cell: device must be None or a name, got {self.device!r}")
+        if self.kind == "separability":
+            plain = {"sampler": "reduced", "device": None, "dtype": "float64", "test_task": None}
+            for name, value in plain.items():
+                if getattr(self, name) != value:
+                    raise ValueError(
+                        f"Cell: {name} must be {value!r} for a separability, "
+                        f"got {getattr(self, name)!r}"
+                    )
 
     def _check_test_task(self, other: object) -> None:
         if not isinstance(other, Task):
@@ -176,18 +207,27 @@ def grid(**axes: Any) -> list[Cell]:
         given = dict(zip(lists, combination, strict=True))
         task = given.pop("task", None)
         parts = {name: given.pop(name) for name in _TASK if name in given}
-        task = replace(task, **parts) if task is not None else _make(Task, parts)
+        task = _changed(Task, task, parts) if task is not None else _make(Task, parts)
         protocol = given.pop("protocol", Protocol())
         parts = {name: given.pop(name) for name in _PROTOCOL if name in given}
-        cells.append(Cell(task, protocol=replace(protocol, **parts), **given))
+        cells.append(Cell(task, protocol=_changed(Protocol, protocol, parts), **given))
     return cells
 
 
 def _make(kind: type, parts: dict[str, Any]) -> Any:
     try:
         return kind(**parts)
-    except TypeError as error:
-        raise ValueError(f"grid: {kind.__name__} needs more: {error}") from None
+    except TypeError:
+        needed = [f.name for f in fields(kind) if f.default is MISSING and f.name not in parts]
+        raise ValueError(f"grid: {kind.__name__} needs more: {', '.join(needed)}") from None
+
+
+def _changed(kind: type, given: Any, parts: dict[str, Any]) -> Any:
+    if type(given) is not kind:
+        name = kind.__name__
+        raise ValueError(f"grid: {name.lower()} must be a {name}, got {given!r}")
+    changed: Any = replace(given, **parts)  # type: ignore[type-var]
+    return changed
 
 
 def _dataclass_values(thing: Any) -> dict[str, Any]:

@@ -28,12 +28,14 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, cast
 
+import numpy as np
+
 from sparsetoken.model.checks import whole
 from sparsetoken.studies.questions import Row, Unit, answer, failed
 
 RETRIES = 3  # as a Dask scheduler has it
-_QUEUED = 4  # units under way per process: one runs, the others wait for it
-_QUEUED_ELSEWHERE = 256  # with an executor of the user's: enough for a cluster
+_QUEUED = 2  # units under way per process: one runs, one waits for it
+_QUEUED_ELSEWHERE = 1024  # with an executor of the user's: enough for a cluster
 
 
 class ExecutorError(RuntimeError):
@@ -45,6 +47,17 @@ class ExecutorError(RuntimeError):
     sparsetoken.studies.execution.ExecutorError: the executor broke: no scheduler at
     tcp://127.0.0.1:8786
     """
+
+
+def check_executor(executor: object) -> None:
+    """Refuse, before anything is done, what is not a place to work at."""
+    if executor is None or isinstance(executor, Executor):
+        return
+    if isinstance(executor, bool) or not isinstance(executor, (int, np.integer)) or executor < 1:
+        raise ValueError(
+            "sweep: executor must be None, a whole number of processes of at least 1, or a "
+            f"concurrent.futures.Executor, got {executor!r}"
+        )
 
 
 def answers(units: list[Unit], executor: Executor | int | None) -> Generator[Row]:
@@ -61,7 +74,7 @@ def answers(units: list[Unit], executor: Executor | int | None) -> Generator[Row
     elif isinstance(executor, Executor):
         yield from _submitted(_in_order(queues), executor)
     else:
-        yield from _in_processes(queues, whole("sweep", "executor", executor, least=1))
+        yield from _in_processes(queues, int(executor))
 
 
 def _in_order(queues: list[deque[Unit]]) -> Iterator[Unit]:
@@ -75,13 +88,15 @@ def _in_processes(queues: list[deque[Unit]], processes: int) -> Iterator[Row]:
     deaths: Counter[str] = Counter()
     try:
         while True:
-            for lane in lanes:
-                while len(lane.under_way) < _QUEUED:
-                    if not lane.queue:
-                        lane.queue = fresh.popleft() if fresh else max(queues, key=len)
-                    if not lane.queue:
-                        break
-                    lane.submit(lane.queue.popleft())
+            # one for each, then one to wait behind it, but not when others would have nothing
+            for depth in range(1, _QUEUED + 1):
+                for lane in lanes:
+                    plenty = depth == 1 or sum(map(len, queues)) >= len(lanes)
+                    if len(lane.under_way) < depth and plenty:
+                        if not lane.queue:
+                            lane.queue = fresh.popleft() if fresh else max(queues, key=len)
+                        if lane.queue:
+                            lane.submit(lane.queue.popleft())
             waiting = [future for lane in lanes for future in lane.under_way]
             if not waiting:
                 return
@@ -97,16 +112,21 @@ def _in_processes(queues: list[deque[Unit]], processes: int) -> Iterator[Row]:
                         yield failed(culprit, _died(RETRIES + 1))
     finally:
         for lane in lanes:
-            lane.pool.shutdown(wait=True, cancel_futures=True)
+            lane.end()
 
 
 class _Lane:
     """One process, the units it has under way in order, and the queue it takes them from."""
 
     def __init__(self) -> None:
-        self.pool = _pool()
         self.under_way: dict[Future[Row], Unit] = {}
         self.queue: deque[Unit] = deque()
+        self.false_starts = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.pool = ProcessPoolExecutor(1, initializer=_settle_in)
+        self.greeting = self.pool.submit(_greet)
 
     def submit(self, unit: Unit) -> None:
         try:
@@ -120,35 +140,51 @@ class _Lane:
         for future in list(self.under_way):
             if not future.done() or _broken(future):
                 return
-            del self.under_way[future]
-            yield future.result()
+            unit = self.under_way.pop(future)
+            problem = future.exception()  # such as a unit that cannot be sent
+            yield future.result() if problem is None else failed(unit, repr(problem))
 
     def mourn(self) -> Unit | None:
-        """If the process died: a new one, and the unit that was running; the rest goes back."""
+        """If the process died: a new one, and the unit that was running; the rest goes back.
+
+        A process that died before it greeted blames nobody; one that never starts ends the sweep.
+        """
         first = next(iter(self.under_way), None)
         if first is None or not _broken(first):
             return None
+        greeted = self.greeting.done() and not _broken(self.greeting)
+        self.false_starts = 0 if greeted else self.false_starts + 1
+        if self.false_starts > RETRIES:
+            raise ExecutorError(
+                "worker processes cannot start (a script keeps its work under "
+                "'if __name__ == \"__main__\":')"
+            )
         self.pool.shutdown()
-        culprit, *innocent = self.under_way.values()
-        self.queue.extendleft(reversed(innocent))
+        blamed, innocent = list(self.under_way.values())[:greeted], self.under_way.values()
+        self.queue.extendleft(reversed(list(innocent)[greeted:]))
         self.under_way.clear()
-        self.pool = _pool()
-        return culprit
+        self._start()
+        return blamed[0] if blamed else None
+
+    def end(self) -> None:
+        """What is under way is given up: whoever stops does not want to wait for it."""
+        if self.under_way:
+            for process in list((self.pool._processes or {}).values()):
+                process.kill()
+        self.pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _broken(future: Future[Row]) -> bool:
+def _broken(future: Future[Any]) -> bool:
     return future.done() and isinstance(future.exception(), BrokenExecutor)
-
-
-def _pool() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, initializer=_settle_in)
 
 
 def _settle_in() -> None:
     """Ctrl-C reaches every process of a terminal: the parent alone answers to it.
 
-    A worker whose parent is killed would wait for work for ever: it leaves with it.
+    A worker whose parent is killed would wait for work for ever: it leaves with it. Its standard
+    error is the real one: that of a progress bar has a lock, which may be locked since the fork.
     """
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -158,6 +194,10 @@ def _settle_in() -> None:
         os._exit(1)
 
     threading.Thread(target=leave, daemon=True).start()
+
+
+def _greet() -> None:
+    """A worker that answers has started."""
 
 
 def _died(times: int) -> str:
@@ -174,7 +214,7 @@ def _submitted(units: Iterator[Unit], executor: Executor) -> Iterator[Row]:
             if not waiting:
                 return
             finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in finished:
+            for future in sorted(finished, key=_troubled):  # what is good first
                 unit = waiting.pop(future)
                 try:
                     row = future.result()
@@ -189,6 +229,10 @@ def _submitted(units: Iterator[Unit], executor: Executor) -> Iterator[Row]:
     finally:
         for future in waiting:
             future.cancel()
+
+
+def _troubled(future: Future[Row]) -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 def _killed_workers() -> Any:
@@ -220,7 +264,7 @@ def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
         return
     try:
         client = distributed.Client(address, timeout=10)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise ValueError(
             "dask must be 'local' or the address of a running scheduler such as "
             f"tcp://10.0.0.1:8786, got {address!r} ({_first_line(error)})"
@@ -234,8 +278,11 @@ def mpi_executor() -> Iterator[Executor | None]:
     """All ranks of an MPI job: rank 0 gets the executor, the others work, then get None."""
     try:
         from mpi4py.futures import MPICommExecutor
-    except ImportError:
-        raise ValueError("mpi needs mpi4py (pip install 'sparsetoken[mpi]')") from None
+    except (ImportError, RuntimeError) as error:
+        raise ValueError(
+            "mpi needs mpi4py (pip install 'sparsetoken[mpi]') and an MPI library "
+            f"({_first_line(error)})"
+        ) from None
     with MPICommExecutor() as executor:
         yield cast("Executor | None", executor)
 

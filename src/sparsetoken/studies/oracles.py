@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.task import Task
 from sparsetoken.studies.questions import Question, name_of
@@ -28,6 +29,19 @@ class OracleCell(Question):
     classifier: Classifier | None = None
     target: float | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.task, Task):
+            raise ValueError(f"OracleCell: task must be a Task, got {self.task!r}")
+        if isinstance(self.classifier, type):
+            raise ValueError(
+                "OracleCell: classifier must be None or a classifier such as Pooled(), "
+                f"got {self.classifier!r}"
+            )
+        object.__setattr__(self, "seed", whole(OracleCell, "seed", self.seed, least=0))
+        if self.target is not None:
+            target = real(OracleCell, "target", self.target, above=0, below=1)
+            object.__setattr__(self, "target", target)
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name."""

@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sparsetoken.blas import one_blas_thread
 
 _KEY_VERSION = 2  # of the content that is hashed
@@ -71,7 +73,8 @@ def answer(unit: Unit) -> Row:
     results: dict[str, float] = {}
     try:
         with one_blas_thread():
-            message, results = unit.cell.compute(unit.repeat)
+            message, found = unit.cell.compute(unit.repeat)
+            results = {name: float(value) for name, value in found.items()}
         status = "no fit" if message else "ok"
     except Exception as error:
         status, message = "failed", f"{type(error).__name__}: {error}"
@@ -87,6 +90,8 @@ def failed(unit: Unit, message: str) -> Row:
 def units_of(cells: Iterable[Question]) -> list[Unit]:
     """The rows of all cells, in order, each once."""
     unique: dict[str, Unit] = {}
+    if isinstance(cells, Question) or not isinstance(cells, Iterable):
+        raise ValueError(f"sweep: cells must be a list of Cell objects (see grid), got {cells!r}")
     for cell in cells:
         if not isinstance(cell, Question):
             raise ValueError(f"sweep: cells must be Cell objects (see grid), got {cell!r}")
@@ -107,10 +112,21 @@ def plain(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def name_of(thing: object) -> str:
     """SquaredHinge → squared-hinge."""
-    words = "".join(f"-{c.lower()}" if c.isupper() else c for c in type(thing).__name__)
+    kind = type(thing)
+    if kind.__module__.partition(".")[0] != "sparsetoken":  # a user's own: it may bear our name
+        return f"{kind.__module__}.{kind.__qualname__}"
+    words = "".join(f"-{c.lower()}" if c.isupper() else c for c in kind.__name__)
     return words.lstrip("-")
 
 
 def _key(content: dict[str, Any], repeat: int) -> str:
     whole_content = {**content, "repeat": repeat, "key_version": _KEY_VERSION}
-    return hashlib.sha256(json.dumps(whole_content, sort_keys=True).encode()).hexdigest()
+    text = json.dumps(whole_content, sort_keys=True, default=_bare)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _bare(value: Any) -> Any:
+    """A NumPy number as Python's own."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"sweep: a parameter must be a number or text, got {value!r}")

@@ -7,6 +7,7 @@ shared (a law) is in the difference; it is counted once for each law, not for ea
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import time
@@ -20,7 +21,7 @@ import numpy as np
 from sparsetoken.studies.questions import Question, Unit, answer, units_of
 from sparsetoken.studies.store import Store
 
-_ALIKE = ("kind", "classifier", "loss", "dim", "sampler", "device")
+_ALIKE = ("kind", "classifier", "loss", "length", "dim", "sampler", "device", "training")
 _TIMED = 3  # rows of a group
 
 
@@ -40,6 +41,7 @@ def rehearse(
     cells: Iterable[Question],
     store: str | os.PathLike[str] | None = None,
     patience: float = 20.0,
+    retry_failed: bool = False,
 ) -> list[Forecast]:
     """What a sweep of these cells would compute, and for how long; nothing is kept.
 
@@ -51,6 +53,8 @@ def rehearse(
         Rows that are there already are not counted, and tell how long the others take.
     patience : float
         Seconds to spend on timing; groups that are not reached have no time.
+    retry_failed : bool
+        Count rows that failed among those to compute.
 
     >>> from sparsetoken import Pooled, grid
     >>> (forecast,) = rehearse(grid(length=10, sparsity=1, strength=[2.0, 5.0],
@@ -65,7 +69,11 @@ def rehearse(
     kept: dict[str, float] = {}
     if store is not None and os.path.exists(store):
         with Store(store) as opened:
-            kept = {row["key"]: row["seconds"] for row in opened.rows()}
+            kept = {
+                row["key"]: row["seconds"] if row["status"] == "ok" else math.nan
+                for row in opened.rows()
+                if not (retry_failed and row["status"] == "failed")
+            }
     end = time.monotonic() + patience
     return [_forecast(alike, units, kept, end) for alike, units in groups.items()]
 
@@ -74,7 +82,7 @@ def _forecast(
     alike: tuple[Any, ...], units: list[Unit], kept: dict[str, float], end: float
 ) -> Forecast:
     missing = [unit for unit in units if unit.key not in kept]
-    known = [kept[unit.key] for unit in units if unit.key in kept]
+    known = [kept[unit.key] for unit in units if not math.isnan(kept.get(unit.key, math.nan))]
     laws = len({unit.cell.shares for unit in missing})
     row: float | None = float(np.mean(known)) if known else None
     law = 0.0
@@ -95,27 +103,37 @@ def _forecast(
 
 def _timed(units: list[Unit], patience: float) -> tuple[float, float] | None:
     """Seconds of a row, and of what its law costs once; None if it takes too long."""
-    chosen = units[:: max(1, len(units) // _TIMED)][:_TIMED]
+    places = np.linspace(0, len(units) - 1, min(_TIMED, len(units))).round().astype(int)
+    chosen = [units[place] for place in places]
     ours, theirs = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=_time, args=(chosen, theirs), daemon=True)
     process.start()
     theirs.close()
+    end, found = time.monotonic() + patience, None
     try:
-        if not ours.poll(max(0.0, patience)):
-            return None
-        return ours.recv()
-    except EOFError:  # it died
-        return None
+        while ours.poll(max(0.0, end - time.monotonic())):
+            found = ours.recv()
+        return found
+    except EOFError:  # it has told all it knows, or died
+        return found
     finally:
         process.kill()
         process.join()
 
 
 def _time(units: list[Unit], result: Connection) -> None:
-    answer(units[0])  # imports, and what a process builds but once
-    cold = [answer(unit).seconds for unit in units]
-    warm = [answer(unit).seconds for unit in units]
-    first = [unit.cell.shares for unit in units]
-    fresh = [i for i in range(1, len(units)) if first[i] not in first[:i]]
-    law = float(np.mean([cold[i] - warm[i] for i in fresh])) if fresh else 0.0
-    result.send((float(np.mean(warm)), max(0.0, law)))
+    """Sends (seconds of a row, of a law) again and again, as it learns more."""
+    cold: list[float] = []
+    warm: list[float] = []
+    laws: list[float] = []
+    seen: set[Any] = set()
+    for unit in units:
+        new = unit.cell.shares not in seen
+        seen.add(unit.cell.shares)
+        cold.append(answer(unit).seconds)
+        result.send((float(np.mean(warm or cold)), 0.0))
+        warm.append(answer(unit).seconds)
+        if new:
+            laws.append(max(0.0, cold[-1] - warm[-1]))
+        # the first also imports what is needed: count it only if there is no other
+        result.send((float(np.mean(warm)), float(np.mean(laws[1:] or laws))))

@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,14 @@ CREATE TABLE IF NOT EXISTS results (
 """
 
 
+_COLUMNS = ("repeat", "parameters", "status", "message", "results", "seconds", "version")
+_INSERT = f"""
+INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
+WHERE results.status = 'failed' AND (excluded.status <> 'failed' OR ?)
+"""
+
+
 class StoreError(ValueError):
     """A store that cannot be used; the file is as it was.
 
@@ -56,9 +65,13 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        self.path = None if path is None else Path(path)
+        if not (path is None or isinstance(path, (str, os.PathLike))):
+            raise StoreError(f"store must be a path or None, got {path!r}")
+        self.path = None if path is None else Path(path).absolute()
         if self.path is not None and self.path.exists():
             _check_file(self.path)
+        elif self.path is not None and not self.path.parent.is_dir():
+            raise StoreError(f"store {str(path)!r}: its folder does not exist")
         with self._complaints():
             self._connection = sqlite3.connect(
                 ":memory:" if self.path is None else self.path,
@@ -94,8 +107,10 @@ class Store:
         self._connection.close()
 
     def add(self, row: Row, version: str, again: bool = False) -> None:
-        """Commit a row at once. A key that is there stays as it is, unless `again`."""
-        verb = "REPLACE" if again else "IGNORE"
+        """Commit a row at once. One that is there stays, unless it failed and this one did not.
+
+        `again`: a failure may also replace a failure.
+        """
         values = (
             row.key,
             row.repeat,
@@ -107,9 +122,7 @@ class Store:
             version,
         )
         with self._complaints():
-            self._connection.execute(
-                f"INSERT OR {verb} INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
-            )
+            self._connection.execute(_INSERT, (*values, again))
             self._check_still_there()
 
     def statuses(self, keys: Iterable[str]) -> dict[str, str]:
@@ -135,9 +148,8 @@ class Store:
         """A file that is deleted, moved or replaced under way lives on unseen: save its rows."""
         if self.path is None or _identity(self.path) == self._identity:
             return
-        names = (
-            self.path.with_name(f"{self.path.name}.rescued{i or ''}") for i in itertools.count()
-        )
+        folder = self.path.parent if self.path.parent.is_dir() else Path(tempfile.gettempdir())
+        names = (folder / f"{self.path.name}.rescued{i or ''}" for i in itertools.count())
         rescued = next(name for name in names if not name.exists())
         with contextlib.closing(sqlite3.connect(rescued)) as copy:
             self._connection.backup(copy)

@@ -27,10 +27,10 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
     """The cells of a study file."""
     name = repr(str(path))
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ValueError(f"study {name} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"study {name} is not a TOML file: {error}") from None
     axes: dict[str, Any] = {}
     for key, value in content.items():
@@ -41,8 +41,10 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
         else:
             allowed = ", ".join([*_TOP, *(f"[{table}]" for table in _TABLES)])
             raise ValueError(f"study {name}: key {key!r} must be one of {allowed}")
+    if "classifier" not in axes:
+        raise ValueError(f"study {name}: classifier must be given (attention, pooled, vectorized)")
     axes["classifier"] = _classifiers(
-        name, axes.get("classifier", []), axes.pop("cosine", None), axes.pop("sharpness", None)
+        name, axes["classifier"], axes.pop("cosine", None), axes.pop("sharpness", None)
     )
     if "loss" in axes:
         axes["loss"] = [
@@ -50,7 +52,7 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
         ]
     try:
         return grid(**axes)
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"study {name}: {error}") from None
 
 
@@ -69,12 +71,14 @@ def _table(name: str, table: str, values: Any) -> dict[str, Any]:
 
 
 def _classifiers(name: str, names: Any, cosine: Any, sharpness: Any) -> list[Any]:
-    made: dict[str, Any] = {"pooled": Pooled(), "vectorized": Vectorized()}
+    made: dict[str, Any] = {"pooled": [Pooled()], "vectorized": [Vectorized()]}
     try:
-        made["attention"] = Attention(cosine, sharpness)
+        made["attention"] = [Attention(c, s) for c in _list(cosine) for s in _list(sharpness)]
     except ValueError as error:
         raise ValueError(f"study {name}: {error}") from None
-    return [_named(name, "classifier", each, made) for each in _list(names)]
+    return [
+        classifier for each in _list(names) for classifier in _named(name, "classifier", each, made)
+    ]
 
 
 def _named(name: str, key: str, value: Any, allowed: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.progress import progress_bar
-from sparsetoken.studies.execution import ExecutorError, answers
+from sparsetoken.studies.execution import ExecutorError, answers, check_executor
 from sparsetoken.studies.questions import Question, plain, units_of
 from sparsetoken.studies.store import Store
 
@@ -71,6 +71,7 @@ def sweep(
     >>> table[["strength", "test_error", "status"]].round(3).values.tolist()
     [[2.0, 0.442, 'ok'], [5.0, 0.291, 'ok']]
     """
+    check_executor(executor)
     units = units_of(cells)
     if not units:
         raise ValueError("sweep: cells must be at least one, got none")
@@ -105,7 +106,21 @@ def tidy(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """Rows of a store as a table: parameters, results, then how it went."""
     import pandas as pd
 
-    table = pd.DataFrame([plain(row) for row in rows])
+    found = [plain(row) for row in rows]
+    names = list(dict.fromkeys(name for row in found for name in row))
+    table = pd.DataFrame({name: _column([row.get(name) for row in found]) for name in names})
     first = [name for name in table.columns if name not in (*_RESULTS, *_LAST)]
     results = [name for name in _RESULTS if name in table.columns]
     return table.reindex(columns=[*first, *results, *_LAST])
+
+
+def _column(values: list[Any]) -> Any:
+    """Whole numbers stay whole beside missing ones; those of more than 64 bits become text."""
+    import pandas as pd
+
+    present = [value for value in values if value is not None]
+    if not present or not all(type(value) is int for value in present):
+        return values
+    if max(map(abs, present)) >= 2**63:
+        return [None if value is None else str(value) for value in values]
+    return pd.array(values, dtype="Int64") if len(present) < len(values) else values
