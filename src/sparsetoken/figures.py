@@ -40,7 +40,7 @@ STYLE: dict[Any, Any] = {
 # Okabe and Ito's colours; dashes and marks tell them apart in grey, widths on top of another.
 LOOK: dict[str, dict[str, Any]] = {
     "attention": {"color": "#D55E00", "linestyle": "-", "marker": "o", "width": 2.0},
-    "vectorized": {"color": "#009E73", "linestyle": "--", "marker": "s", "width": 3.0},
+    "vectorized": {"color": "#009E73", "linestyle": "--", "marker": "s", "width": 2.6},
     "pooled": {"color": "#0072B2", "linestyle": "-.", "marker": "^", "width": 1.3},
     "bayes": {"color": "#000000", "linestyle": ":", "marker": "D", "width": 1.3},
 }
@@ -123,7 +123,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
     others = itertools.cycle(_OTHERS)
-    size = 6.5  # smaller from one series to the next: marks on top of one another stay visible
+    size = 5.5  # smaller from one series to the next: marks on top of one another stay visible
     for name, mine in rows.groupby("series", sort=False):
         series = str(name)
         if series.startswith("reference:"):
@@ -153,7 +153,7 @@ def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
             [], [], marker=marker if len(dots) else "", markerfacecolor="white", markersize=size,
             label=series, **style,
         )  # fmt: skip
-        size = max(size - 1.0, 3.0)
+        size = max(size - 0.8, 3.0)
     axes.legend(fontsize=7, handlelength=2.8)
 
 

@@ -7,8 +7,8 @@ Under a law a test sample scores μ_i + d_i G, with μ_i = Σ_k m_k w_k + b and 
     AUC               Σ_{i∈+, j∈−} p_i p_j Φ((μ_i − μ_j) / √(d_i² + d_j²)),  Σp = 1 in each class
     average precision ∫ πTPR/(πTPR + (1−π)FPR) dTPR
 
-Rates, and what integrates them, use every atom. The AUC, which compares atoms pair by pair, first
-merges those of nearly equal mean and deviation, keeping mean and variance.
+Rates use every atom. AUC and average precision, which compare many with many, first merge atoms of
+nearly equal mean and deviation, keeping mean and variance.
 """
 
 from __future__ import annotations
@@ -154,18 +154,17 @@ class Scores:
     def average_precision(self) -> float:
         """Area under the precision–recall curve at this prevalence, by the trapezoidal rule.
 
-        Thresholds are quantiles of the positive scores, dense at both ends; both rates at each of
-        them use every atom.
+        Thresholds are quantiles of the positive scores, dense at both ends.
         """
-        atoms = len(self.positive.mean) + len(self.negative.mean)
-        count = int(np.clip((1 << 24) // atoms, 256, 1 << 15))
+        up, down = self.positive.merged(), self.negative.merged()
+        count = int(np.clip((1 << 22) // (len(up.mean) + len(down.mean)), 256, 1 << 15))
         levels = 0.5 + 0.5 * np.cos(np.linspace(0, np.pi, count))  # from 1 down to 0
-        scores = self.positive.stratified()
+        scores = up.stratified()
         lowest = np.nextafter(scores.min(), -np.inf)  # below it, a tie would count half
         thresholds = np.append(np.quantile(scores, levels), lowest)
-        recall = self.positive.above(thresholds)
+        recall = up.above(thresholds)
         true = self.prevalence * recall
-        false = (1 - self.prevalence) * self.negative.above(thresholds)
+        false = (1 - self.prevalence) * down.above(thresholds)
         precision = true / np.maximum(true + false, np.finfo(float).tiny)
         recall = np.concatenate([[0.0], recall, [1.0]])
         precision = np.concatenate([precision[:1], precision, precision[-1:]])
