@@ -33,11 +33,8 @@ _RESULTS = (
     "readout_norm",
     "residual",
     "certificate",
-    "separable",
-    "best_error",
-    "strength_needed",
-    "standard_error",
 )
+_OTHERS = ("separable", "best_error", "strength_needed", "standard_error")  # of some questions
 _LAST = ("status", "message", "seconds", "version", "key")
 
 
@@ -109,9 +106,10 @@ def tidy(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     found = [plain(row) for row in rows]
     names = list(dict.fromkeys(name for row in found for name in row))
     table = pd.DataFrame({name: _column([row.get(name) for row in found]) for name in names})
-    first = [name for name in table.columns if name not in (*_RESULTS, *_LAST)]
-    results = [name for name in _RESULTS if name in table.columns]
-    return table.reindex(columns=[*first, *results, *_LAST])
+    later = (*_RESULTS, *_OTHERS, *_LAST)
+    first = [name for name in table.columns if name not in later]
+    others = [name for name in _OTHERS if name in table.columns]
+    return table.reindex(columns=[*first, *_RESULTS, *others, *_LAST])
 
 
 def _column(values: list[Any]) -> Any:
