@@ -37,7 +37,10 @@ def test_make_targets_and_files_exist():
     for target in re.findall(r"^    make (\w+)", README, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), target
     for link in re.findall(r"\]\((?!http)([^)]+)\)", README):
-        assert (ROOT / link).exists(), link
+        path, _, heading = link.partition("#")
+        assert (ROOT / path).exists(), link
+        if heading:
+            assert f"\n## {heading}\n" in (ROOT / path).read_text(), link
 
 
 def test_the_cluster_guide(tmp_path, monkeypatch):
