@@ -91,10 +91,12 @@ def _in_processes(queues: list[deque[Unit]], processes: int) -> Iterator[Row]:
             # one for each, then one to wait behind it, but not when others would have nothing
             for depth in range(1, _QUEUED + 1):
                 for lane in lanes:
-                    plenty = depth == 1 or sum(map(len, queues)) >= len(lanes)
+                    left = len(fresh) + sum(len(each.queue) for each in lanes)
+                    plenty = depth == 1 or left >= len(lanes)
                     if len(lane.under_way) < depth and plenty:
                         if not lane.queue:
-                            lane.queue = fresh.popleft() if fresh else max(queues, key=len)
+                            others = (each.queue for each in lanes)  # begun, and not empty
+                            lane.queue = fresh.popleft() if fresh else max(others, key=len)
                         if lane.queue:
                             lane.submit(lane.queue.popleft())
             waiting = [future for lane in lanes for future in lane.under_way]
