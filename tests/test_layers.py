@@ -33,7 +33,8 @@ ROOMS = {
         "claims learning_curves alignment separation capacity crossover rates training lengths "
         "report reproduce"
     ).split(),
-    "cli": "output questions studies".split(),
+    "practice": "goals descent steps tuning answers options outlook wording advice plan".split(),
+    "cli": "output questions planning studies".split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import
     "model": set(),
@@ -41,6 +42,7 @@ DOORS = {  # rooms, and files outside them, that a room may import
     "simulation": {"model", "progress", "blas"},
     "studies": {"model", "theory", "simulation", "progress", "blas", "figures"},
     "reproduction": {"model", "theory", "simulation", "studies", "progress", "figures"},
+    "practice": {"model", "theory", "simulation", "blas", "figures"},
     "cli": {"model", "studies", "reproduction"},  # all else by its public name
 }
 OWNERS = {  # a heavy library, and the only files that may import it

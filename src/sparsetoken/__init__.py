@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from sparsetoken.model.scores import Scores as Scores
     from sparsetoken.model.task import Sample as Sample
     from sparsetoken.model.task import Task as Task
+    from sparsetoken.practice.advice import Plan as Plan
+    from sparsetoken.practice.plan import plan as plan
     from sparsetoken.reproduction.reproduce import reproduce as reproduce
     from sparsetoken.simulation.experiment import simulate as simulate
     from sparsetoken.simulation.results import Simulation as Simulation
@@ -103,6 +105,8 @@ _HOMES = {
     "studies.sweep": ("sweep",),
     "studies.rehearsal": ("rehearse",),
     "reproduction.reproduce": ("reproduce",),
+    "practice.plan": ("plan",),
+    "practice.advice": ("Plan",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -51,7 +51,8 @@ _OTHERS: list[dict[str, Any]] = [  # for series that are not classifiers, in ord
     {"color": "#009E73", "linestyle": (0, (3, 1, 1, 1)), "marker": "D", "width": 1.2},
     {"color": "#555555", "linestyle": (0, (1, 3)), "marker": "v", "width": 1.6},
 ]
-_REFERENCE: dict[str, Any] = {"color": "#888888", "linestyle": (0, (4, 3)), "linewidth": 1.0}
+_REFERENCE: dict[str, Any] = {"color": "#888888", "linewidth": 1.0}
+_REFERENCE_DASHES: list[Any] = [(0, (4, 3)), (0, (1, 1.5)), (0, (6, 2, 1, 2))]
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,18 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
     return figure
 
 
+def mark(figure: Figure, places: dict[str, float]) -> None:
+    """Upright lines with words at places on the x axis of the first panel."""
+    axes = figure.axes[0]
+    with mpl.rc_context(STYLE):
+        for name, x in places.items():
+            axes.axvline(x, color="#888888", linewidth=0.8, linestyle=(0, (1, 2)))
+            axes.text(
+                x, 0.98, f" {name} {x:.4g}", rotation=90, fontsize=6.5, color="#555555",
+                transform=axes.get_xaxis_transform(), ha="right", va="top",
+            )  # fmt: skip
+
+
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write PATH.png and PATH.pdf (fonts embedded as fonts), and let go of the figure."""
     with mpl.rc_context(STYLE):
@@ -122,13 +135,14 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
-    others = itertools.cycle(_OTHERS)
+    others, dashes = itertools.cycle(_OTHERS), itertools.cycle(_REFERENCE_DASHES)
     size = 5.5  # smaller from one series to the next: marks on top of one another stay visible
     for name, mine in rows.groupby("series", sort=False):
         series = str(name)
         if series.startswith("reference:"):
             words = series.split(":")[1].strip()
-            axes.plot(mine["x"], mine["theory"], label=words, **_REFERENCE)
+            look = {"linestyle": next(dashes), **_REFERENCE}
+            axes.plot(mine["x"], mine["theory"], label=words, **look)
             continue
         look = LOOK.get(series) or next(others)
         line = mine.dropna(subset=["theory"]).sort_values("x")

@@ -19,6 +19,7 @@ import tyro
 
 import sparsetoken as st
 from sparsetoken.cli.output import note
+from sparsetoken.cli.planning import Plan
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
 from sparsetoken.model.losses import LOSSES, Loss
@@ -28,6 +29,7 @@ Command = (
     | Annotated[Simulate, tyro.conf.subcommand("simulate")]
     | Annotated[Capacity, tyro.conf.subcommand("capacity")]
     | Annotated[Oracle, tyro.conf.subcommand("oracle")]
+    | Annotated[Plan, tyro.conf.subcommand("plan")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]

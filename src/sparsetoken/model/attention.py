@@ -147,7 +147,7 @@ def _sobol_normals(length: int, seed: int, count: int) -> Iterator[FloatArray]:
     """Scrambled Sobol normals, in blocks.
 
     A cloud of short samples comes in one block, shifted and turned so that its mean is exactly 0
-    and its covariance exactly 1.
+    and its covariance exactly 1 (not a draft with hardly more points than tokens).
     """
     from scipy.stats import qmc  # heavy: only when a law is built
 
@@ -155,7 +155,7 @@ def _sobol_normals(length: int, seed: int, count: int) -> Iterator[FloatArray]:
     block = min(count, 1 << (_BLOCK // length).bit_length() - 1)
     for _ in range(0, count, block):
         noise = ndtri(np.clip(engine.random(block), 1e-15, 1 - 1e-15))
-        if block == count:
+        if block == count >= 4 * length:
             noise -= noise.mean(axis=0)
             root = np.linalg.cholesky(noise.T @ noise / count)
             noise = np.linalg.solve(root, noise.T).T

@@ -187,7 +187,7 @@ class FeatureLaw:
         Cheap to solve, and close. A law of few atoms, or of many directions (moments would
         outnumber atoms), is returned as it is.
         """
-        return self._smaller(_DEGREE, _SLICES)
+        return self if self._is_small else self.smaller(_DEGREE, _SLICES)
 
     @cached_property
     def refined(self) -> FeatureLaw:
@@ -195,11 +195,17 @@ class FeatureLaw:
 
         The solver finishes on it; test metrics of the solution use every atom.
         """
-        return self._smaller(_FINE_DEGREE, _FINE_SLICES)
+        return self if self._is_small else self.smaller(_FINE_DEGREE, _FINE_SLICES)
 
-    def _smaller(self, degree: int, slices: int) -> FeatureLaw:
-        if len(self.labels) <= _FEW_ATOMS or len(self.noisy) > 2:
-            return self
+    @property
+    def _is_small(self) -> bool:
+        return len(self.labels) <= _FEW_ATOMS or len(self.noisy) > 2
+
+    def smaller(self, degree: int, slices: int) -> FeatureLaw:
+        """A law of fewer atoms with the same moments up to a degree in each slice of each class.
+
+        Slices are those of the first coordinate; at most two directions.
+        """
         chosen, weights = [], []
         for label in (1.0, -1.0):
             index = np.flatnonzero(self.labels == label)
@@ -217,6 +223,18 @@ class FeatureLaw:
             np.concatenate(weights),
             self.noisy,
             self.features_per_dim,
+        )
+
+    def head(self, points: int) -> FeatureLaw:
+        """The first `points` atoms of each class, equally likely: of a sampled law, a draft."""
+        index = np.concatenate([np.flatnonzero(self.labels == y)[:points] for y in (1.0, -1.0)])
+        share = np.where(self.labels[index] > 0, self.prevalence, 1 - self.prevalence)
+        return replace(
+            self,
+            labels=self.labels[index],
+            means=self.means[index],
+            scales=self.scales[index],
+            weights=share,
         )
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Coordinates:

@@ -1,0 +1,89 @@
+"""Which pooling, how many samples: plan."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import sparsetoken as st
+from sparsetoken.cli.output import note
+from sparsetoken.model.losses import Loss
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Is attention worth it, how many labelled samples does it take, how many teach the query?
+
+    Give --samples (what is reached with them?) or a target (how many does it take?), or both and
+    --unknown. docs/planning.md tells three stories.
+    """
+
+    task: st.Task
+    dim: int
+    """Embedding dimension."""
+    samples: int | None = None
+    """Labelled samples, at least 4."""
+    target_error: float | None = None
+    """Test error to reach."""
+    target_auc: float | None = None
+    """Area under the ROC curve to reach."""
+    target_average_precision: float | None = None
+    """Area under the precision–recall curve to reach."""
+    target_sensitivity: float | None = None
+    """Sensitivity (true positive rate) to reach at --specificity."""
+    specificity: float | None = None
+    """True negative rate at which sensitivity is meant."""
+    target_cost: float | None = None
+    """Expected cost of a sample to reach."""
+    cost_false_positive: float | None = None
+    """Cost of a false alarm; goes with cost."""
+    cost_false_negative: float | None = None
+    """Cost of a miss; goes with cost."""
+    metric: Literal["error", "auc", "average precision", "sensitivity", "cost"] | None = None
+    """What to make best when there is no target (error if not given)."""
+    unknown: Literal["samples", "strength", "length"] | None = None
+    """With --samples and a target: solve for the least strength or the greatest length."""
+    loss: Loss = field(default_factory=st.Logistic)
+    """Loss of the training."""
+    check: bool = False
+    """Simulate the recommended classifier at this dimension: predicted beside simulated."""
+    seed: int = 0
+    """Of the check."""
+    json: bool = False
+    """Print JSON for programs."""
+    figure: str | None = None
+    """Also draw the whole curve: a file name that ends in .png, .pdf or .svg."""
+
+    def run(self) -> None:
+        figure = self._figure_file()
+        advice = st.plan(
+            self.task, self.dim, samples=self.samples, target_error=self.target_error,
+            target_auc=self.target_auc, target_average_precision=self.target_average_precision,
+            target_sensitivity=self.target_sensitivity, specificity=self.specificity,
+            target_cost=self.target_cost, cost_false_positive=self.cost_false_positive,
+            cost_false_negative=self.cost_false_negative, metric=self.metric,
+            unknown=self.unknown, loss=self.loss, check=self.check, seed=self.seed,
+        )  # fmt: skip
+        if self.json:
+            print(advice.to_json())
+        else:
+            for index, paragraph in enumerate(advice.paragraphs()):
+                print(("\n" if index else "") + paragraph, flush=True)
+        if figure is not None:
+            if sys.stderr.isatty():
+                note("drawing the curve takes about ten seconds")
+            advice.figure().savefig(figure, dpi=200)
+            note(f"the curve is in {figure}")
+
+    def _figure_file(self) -> Path | None:
+        """Refused before the work, not after it."""
+        if self.figure is None:
+            return None
+        path = Path(self.figure)
+        if path.suffix not in (".png", ".pdf", ".svg"):
+            raise ValueError(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
+        if not path.parent.is_dir():
+            raise ValueError(f"plan: figure must be in a folder that is there, got {self.figure!r}")
+        return path

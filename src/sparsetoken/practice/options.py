@@ -1,0 +1,112 @@
+"""What a plan chooses from: one option for each classifier."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsetoken.model.classifiers import Pooled, Vectorized
+from sparsetoken.practice.answers import Unknown
+from sparsetoken.practice.goals import Goal
+from sparsetoken.practice.tuning import Asked, AttentionTuner, LinearTuner, Tuned, Tuner
+
+NAMES = ("attention", "vectorized", "pooled")
+EDGE = 0.01  # attention must be better by this part, or pooling is recommended: it is simpler
+
+
+def tuners(asked: Asked) -> dict[str, Tuner]:
+    """One for each classifier, by name."""
+    return {
+        "attention": AttentionTuner(asked),
+        "vectorized": LinearTuner("vectorized", asked, Vectorized()),
+        "pooled": LinearTuner("pooled", asked, Pooled()),
+    }
+
+
+@dataclass(frozen=True)
+class Option:
+    """One classifier at its best: what it needs and what it gives.
+
+    `needed` is the unknown that was asked for (None: out of reach, or nothing was asked), `value`
+    the goal's with the samples given or needed, `limit` the goal's with infinitely many samples.
+    """
+
+    classifier: str
+    needed: float | None
+    value: float | None
+    limit: float
+    tuned: Tuned | None
+
+    def row(self, unknown: Unknown | None) -> dict[str, Any]:
+        """Flat, for tables."""
+        row: dict[str, Any] = {"classifier": self.classifier}
+        if unknown is not None:
+            count = self.needed is not None and unknown != "strength"
+            row[unknown] = int(self.needed or 0) if count else self.needed
+        row |= {"value": self.value, "limit": self.limit}
+        names = ("query_count", "readout_count", "ridge", "cosine", "sharpness", "readout_step",
+                 "bias_step", "query_step")  # fmt: skip
+        row |= dict.fromkeys(names)
+        if self.tuned is not None:
+            protocol, query = self.tuned.protocol, self.tuned.query
+            row["query_count"], row["readout_count"] = (
+                self.tuned.query_count,
+                self.tuned.readout_count,
+            )
+            row["ridge"] = protocol.ridge
+            if query is not None:
+                row |= {"cosine": query.cosine, "sharpness": query.sharpness}
+                steps = ("readout_step", "bias_step", "query_step")
+                row |= {name: getattr(protocol, name) for name in steps}
+        return row
+
+
+@dataclass(frozen=True)
+class Check:
+    """Simulated runs of the recommended classifier: what one training run may look like."""
+
+    predicted: float
+    values: tuple[float, ...]  # of the goal, one a run
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean."""
+        return float(np.std(self.values, ddof=1) / math.sqrt(len(self.values)))
+
+    def words(self, goal: Goal, dim: int) -> str:
+        """Predicted and simulated, in a sentence."""
+        gap = (self.mean - self.predicted) / max(self.standard_error, 1e-300)
+        return (
+            f"Check by {len(self.values)} simulated runs at dim {dim}: {goal.words} predicted "
+            f"{self.predicted:.4f}, simulated {self.mean:.4f} ± {self.standard_error:.4f} "
+            f"({gap:+.1f} standard errors); single runs from {min(self.values):.4f} to "
+            f"{max(self.values):.4f}."
+        )
+
+
+def recommended(options: tuple[Option, ...], goal: Goal, unknown: Unknown | None) -> Option | None:
+    """The best option, or pooling where it is as good as the best."""
+    able = [option for option in options if option.value is not None]
+    if unknown is not None:
+        able = [option for option in able if option.needed is not None]
+
+    def cost(option: Option) -> float:
+        if unknown is None:
+            assert option.value is not None
+            return goal.bad(option.value)
+        assert option.needed is not None
+        return 1 / option.needed if unknown == "length" else option.needed
+
+    first = min(able, key=cost, default=None)
+    for option in able:
+        if option.classifier == "pooled" and first is not None:
+            if (1 - EDGE) * cost(option) <= cost(first):
+                return option
+    return first

@@ -1,0 +1,209 @@
+r"""`plan`: which pooling, how many labelled samples, how to split them.
+
+Forward: what each classifier reaches with n samples, everything tuned. Inverse: the smallest n (or
+strength, or the largest length) with which it reaches a target, or the floor that is in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparsetoken.blas import one_blas_thread
+from sparsetoken.model.checks import whole
+from sparsetoken.model.losses import Logistic, Loss
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import Task
+from sparsetoken.practice.advice import Plan
+from sparsetoken.practice.answers import MOST_SAMPLES, Line, Unknown, solve_for
+from sparsetoken.practice.goals import Goal, Name, goal_of
+from sparsetoken.practice.options import Check, Option, recommended, tuners
+from sparsetoken.practice.steps import best_steps
+from sparsetoken.practice.tuning import Asked, Tuner
+from sparsetoken.simulation.experiment import simulate
+from sparsetoken.theory.alignment import align
+
+_REPEATS = 16  # of the check
+_SMALL = 30  # dimensions, below which the limit of many is far away
+_RARE = 0.1
+
+
+def plan(
+    task: Task,
+    dim: int,
+    *,
+    samples: int | None = None,
+    target_error: float | None = None,
+    target_auc: float | None = None,
+    target_average_precision: float | None = None,
+    target_sensitivity: float | None = None,
+    specificity: float | None = None,
+    target_cost: float | None = None,
+    cost_false_positive: float | None = None,
+    cost_false_negative: float | None = None,
+    metric: Name | None = None,
+    unknown: Unknown | None = None,
+    loss: Loss | None = None,
+    check: bool = False,
+    seed: int = 0,
+) -> Plan:
+    """Which pooling, how many labelled samples, how to split them between query and readout?
+
+    Give `samples` (what is reached with them?) or a target (how many samples does it take?), or
+    both and the `unknown` to solve for.
+
+    Parameters
+    ----------
+    task : Task
+        What a sample is: length, sparsity, strength, prevalence.
+    dim : int
+        Embedding dimension, at least 2.
+    samples : int
+        Labelled samples, at least 4; linear classifiers use all for the readout, attention splits
+        them between query and readout.
+    target_error, target_auc, target_average_precision, target_sensitivity, target_cost : float
+        What is to be reached, one of them. Sensitivity is that at `specificity`, cost the expected
+        one of a sample; both at the best threshold, which can be moved after training.
+    specificity : float
+        Goes with sensitivity.
+    cost_false_positive, cost_false_negative : float
+        Go with cost; 1 if only the other is given.
+    metric : str
+        Without a target: "error" (the default), "auc", "average precision", "sensitivity", "cost".
+    unknown : str
+        With samples and a target: "strength" (how weak may the signal be?) or "length" (how long
+        may samples be?).
+    loss : Loss
+        Of all stages; Logistic() if not given.
+    check : bool
+        Simulate the recommended classifier at this `dim`, 16 runs.
+    seed : int
+        Of the check.
+
+    Returns
+    -------
+    Plan
+        Optima are optima to 1e-4 in the metric, unknowns right to 0.5 %. Nothing but the check is
+        random.
+
+    Examples
+    --------
+    >>> advice = plan(Task(length=10, sparsity=1, strength=5.0), dim=200, samples=1600)
+    >>> advice.best.classifier, round(advice.best.value, 3), round(advice["pooled"].value, 3)
+    ('attention', 0.02, 0.235)
+    """
+    if not isinstance(task, Task):
+        raise ValueError(f"plan: task must be a Task, got {task!r}")
+    dim = whole("plan", "dim", dim, least=2)
+    targets: dict[Name, float | None] = {
+        "error": target_error,
+        "auc": target_auc,
+        "average precision": target_average_precision,
+        "sensitivity": target_sensitivity,
+        "cost": target_cost,
+    }
+    goal = goal_of(task, targets, metric, specificity, cost_false_positive, cost_false_negative)
+    solved = _what_is_asked(samples, goal, unknown)
+    if samples is not None:
+        most = MOST_SAMPLES * dim
+        samples = whole("plan", "samples", samples, least=4, most=most, why="two for each stage")
+    asked = Asked(dim, Logistic() if loss is None else loss, goal)
+    Protocol(loss=asked.loss)  # refuses what is not a loss
+    with one_blas_thread():
+        options = tuple(_option(tuner, task, samples, solved) for tuner in tuners(asked).values())
+        warnings = tuple(_warnings(task, goal, dim, options, asked.loss))
+        best = recommended(options, goal, solved)
+        seen = _simulated(task, best, asked, samples, solved, seed) if check and best else None
+    return Plan(task, goal, asked, solved, samples, options, warnings, seen)
+
+
+def _what_is_asked(samples: int | None, goal: Goal, unknown: Unknown | None) -> Unknown | None:
+    if unknown not in (None, "samples", "strength", "length"):
+        raise ValueError(
+            f"plan: unknown must be 'samples', 'strength' or 'length', got {unknown!r}"
+        )
+    if samples is None and goal.target is None:
+        raise ValueError(
+            "plan: give samples= (what is reached with them?) or a target such as target_error= "
+            "(how many samples does it take?), got neither"
+        )
+    if samples is None:
+        if unknown not in (None, "samples"):
+            raise ValueError(
+                f"plan: two unknowns, samples and {unknown}; give samples= to solve for {unknown}"
+            )
+        return "samples"
+    if goal.target is None:
+        if unknown is not None:
+            raise ValueError(
+                f"plan: unknown={unknown!r} needs a target such as target_error=, got none"
+            )
+        return None
+    if unknown not in ("strength", "length"):
+        raise ValueError(
+            "plan: samples and a target are both given; say unknown='strength' (how weak may the "
+            "signal be?) or unknown='length' (how long may samples be?), or leave one of them out"
+        )
+    return unknown
+
+
+def _option(tuner: Tuner, task: Task, samples: int | None, unknown: Unknown | None) -> Option:
+    """One classifier's answer."""
+    goal, limit = tuner.asked.goal, tuner.limit(task)
+    if unknown is None:
+        assert samples is not None
+        tuned = tuner.best(task, samples)
+        return Option(tuner.name, None, tuned.value, limit, tuned)
+    assert goal.target is not None
+    bad = goal.bad(goal.target)
+    if unknown == "samples" and goal.bad(limit) >= bad:
+        return Option(tuner.name, None, None, limit, None)
+    line = Line.of(unknown, task, samples, tuner.asked.dim)
+    answer = solve_for(tuner, line, lambda *_: bad)
+    if answer is None:
+        return Option(tuner.name, None, None, limit, None)
+    needed, tuned = answer
+    if unknown != "samples":
+        limit = tuner.limit(line.task_at(needed))
+    return Option(tuner.name, needed, tuned.value, limit, tuned)
+
+
+def _simulated(
+    task: Task, best: Option, asked: Asked, samples: int | None, unknown: Unknown | None, seed: int
+) -> Check:
+    """The recommended classifier, trained again and again."""
+    assert best.tuned is not None and best.value is not None
+    if unknown is not None and best.needed is not None:
+        task = Line.of(unknown, task, samples, asked.dim).task_at(best.needed)
+    run = simulate(
+        task, best.tuned.classifier, best.tuned.protocol, asked.dim, repeats=_REPEATS, seed=seed
+    )
+    values = [asked.goal.value(run.scores(repeat)) for repeat in range(_REPEATS)]
+    return Check(best.value, tuple(values))
+
+
+def _warnings(
+    task: Task, goal: Goal, dim: int, options: tuple[Option, ...], loss: Loss
+) -> Iterator[str]:
+    """What a user might run into."""
+    if dim < _SMALL:
+        yield (
+            f"dim={dim} is small and the theory is a limit of many dimensions: see check=True "
+            "for what happens at this size"
+        )
+    rare = min(task.prevalence, 1 - task.prevalence)
+    if goal.name == "error" and rare < _RARE:
+        yield (
+            f"one class is rare: naming the other one always has error {rare:g} already; ask for "
+            "target_auc, target_sensitivity or costs instead"
+        )
+    tuned = options[0].tuned
+    if tuned is not None and tuned.query is not None:
+        samples = tuned.protocol.query_samples
+        plain = align(task, Protocol(samples, loss=loss)).cosine
+        steps = best_steps(task, loss, samples)
+        if plain < 0 < steps.cosine:
+            yield (
+                f"the default steps would turn the query away from the signal (cosine {plain:.2f});"
+                f" readout_step={steps.readout:g} and bias_step={steps.bias:.3g} give "
+                f"{steps.cosine:.2f}"
+            )
