@@ -33,7 +33,7 @@ ROOMS = {
         "claims learning_curves alignment separation capacity crossover rates training lengths "
         "report reproduce"
     ).split(),
-    "practice": "goals descent steps tuning answers options outlook wording advice plan".split(),
+    "practice": "goals descent tuning answers options outlook wording advice plan".split(),
     "cli": "output questions planning studies".split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import

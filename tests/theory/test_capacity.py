@@ -91,3 +91,12 @@ def test_below_capacity_the_training_error_vanishes_without_ridge():
     above = st.solve(law, st.Logistic(), 1e-8, 1.1 * threshold)
     assert below.train_error < 1e-6 and below.train_loss < 1e-3
     assert above.train_error > 1e-3
+
+
+def test_classes_too_far_apart_for_floats():
+    """The objective falls into the last denormal numbers on its way to zero."""
+    task = st.Task(48, 15, 4.4, prevalence=0.8)
+    threshold = st.capacity(
+        task, st.Attention(cosine=0.9981169819286178, sharpness=0.3852076250063224)
+    )
+    assert threshold == np.inf and threshold.standard_error == np.inf

@@ -157,7 +157,7 @@ class Scores:
         Thresholds are quantiles of the positive scores, dense at both ends.
         """
         up, down = self.positive.merged(), self.negative.merged()
-        count = int(np.clip((1 << 20) // (len(up.mean) + len(down.mean)), 1024, 1 << 13))
+        count = int(np.clip((1 << 18) // (len(up.mean) + len(down.mean)), 512, 1 << 13))
         levels = 0.5 + 0.5 * np.cos(np.linspace(0, np.pi, count))  # from 1 down to 0
         scores = up.stratified()
         lowest = np.nextafter(scores.min(), -np.inf)  # below it, a tie would count half

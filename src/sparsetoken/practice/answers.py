@@ -109,7 +109,7 @@ def solve_for(
 
 
 def approach(
-    tuner: Tuner, line: Line, target: Target, start: Knobs | None = None, rounds: int = 6
+    tuner: Tuner, line: Line, target: Target, start: Knobs | None = None
 ) -> tuple[float, Knobs]:
     """The ease at which drafts meet the target, or the end of the line; the knobs there.
 
@@ -119,7 +119,7 @@ def approach(
     if knobs is None:
         ease = _informative(tuner, line, target)
         knobs = tuner.search(*line.at(ease))
-    for _ in range(rounds):
+    for _ in range(6):
         gap = _Gap(tuner, line, target, knobs)
         found = _crossing(gap, ease, line)
         moved = abs(found - ease)

@@ -105,15 +105,16 @@ class Goal:
         """Expected cost of a sample at the best threshold."""
         miss = scores.prevalence * self.cost_false_negative
         alarm = (1 - scores.prevalence) * self.cost_false_positive
-        low = min(scores.positive.quantile(1 - 1e-6), scores.negative.quantile(1 - 1e-6))
-        high = max(scores.positive.quantile(1e-6), scores.negative.quantile(1e-6))
+        up, down = scores.positive.merged(), scores.negative.merged()
+        ends = [side.mean + sign * 8 * side.deviation for side in (up, down) for sign in (-1, 1)]
+        low, high = min(map(np.min, ends)), max(map(np.max, ends))
         best = min(miss, alarm)  # thresholds at infinity
-        for _ in range(3):  # 33 thresholds, then 33 between the neighbours of the best, …
-            at = np.linspace(low, high, 33)
-            cost = miss * (1 - scores.positive.above(at)) + alarm * scores.negative.above(at)
+        for _ in range(4):  # 65 thresholds, then 65 between the neighbours of the best, …
+            at = np.linspace(low, high, 65)
+            cost = miss * (1 - up.above(at)) + alarm * down.above(at)
             index = int(np.argmin(cost))
             best = min(best, float(cost[index]))
-            low, high = at[max(index - 1, 0)], at[min(index + 1, 32)]
+            low, high = at[max(index - 1, 0)], at[min(index + 1, 64)]
         return best
 
 

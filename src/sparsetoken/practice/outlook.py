@@ -59,7 +59,7 @@ class Outlook:
         line = Line.of(self.unknown, task, self.samples, self.asked.dim)
         if option.needed is not None:
             line = line.starting(option.needed)
-        ease, _ = approach(tuner, line, lambda *_: bad, start, rounds=2)
+        ease, _ = approach(tuner, line, lambda *_: bad, start)
         needed = None if ease == line.easiest else line.value(ease)
         return Option(option.classifier, needed, goal.target, goal.target, None)
 

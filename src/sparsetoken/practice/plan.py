@@ -17,10 +17,9 @@ from sparsetoken.practice.advice import Plan
 from sparsetoken.practice.answers import MOST_SAMPLES, Line, Unknown, solve_for
 from sparsetoken.practice.goals import Goal, Name, goal_of
 from sparsetoken.practice.options import Check, Option, recommended, tuners
-from sparsetoken.practice.steps import best_steps
 from sparsetoken.practice.tuning import Asked, Tuner
 from sparsetoken.simulation.experiment import simulate
-from sparsetoken.theory.alignment import align
+from sparsetoken.theory.alignment import align, best_steps
 
 _REPEATS = 16  # of the check
 _SMALL = 30  # dimensions, below which the limit of many is far away

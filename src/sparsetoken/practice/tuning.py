@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from sparsetoken.model.attention import attention_law
 from sparsetoken.model.classifiers import Attention, Classifier, Query
@@ -27,8 +26,7 @@ from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.practice.descent import descend
 from sparsetoken.practice.goals import Goal
-from sparsetoken.practice.steps import Steps, best_steps
-from sparsetoken.theory.alignment import align
+from sparsetoken.theory.alignment import Steps, align, best_steps
 from sparsetoken.theory.asymptotics import Fit, solve_many
 
 _WIDE = np.geomspace(1e-4, 1e2, 5)  # ridges to begin with
@@ -37,6 +35,9 @@ _SMALL_STEPS: tuple[float, ...] = (1.5,)
 _LARGE_STEPS: tuple[float, ...] = (3.0, 1.5)
 _RIDGES = (1e-5, 1e3)
 _FLAT = 1e-9  # badnesses closer than this are all the same
+_LIMIT_RIDGES = np.array([1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3])  # with n = ∞ it moves the threshold
+_LIMIT_SHARPNESSES = (0.1, 0.4, 1.2, 3.5, 10.0, 40.0)
+_NEAR = 0.2  # in log sharpness and the logit of the share
 _SHARES = (0.01, 0.99)
 _SHARPNESSES = (1e-3, 50.0)
 # Drafts: points of a class to score on (fewer where tokens are many), to compress and solve on
@@ -139,6 +140,8 @@ class Tuner(ABC):
                     break
                 ridge = min(near, key=lambda each: known[each])
             bad = float(known[ridge])
+            if bad < _FLAT:  # perfect
+                return ridge, bad
             if start is not None and np.ptp(list(known.values())) < _FLAT:
                 return self.best_ridge(law, samples, None, judge)  # nothing to go by
             left, middle, right = (known[each] for each in near)
@@ -226,16 +229,15 @@ class AttentionTuner(Tuner):
     def search(
         self, task: Task, n: float, start: Knobs | None = None, radius: float = 0.3
     ) -> Knobs:
+        trials: list[tuple[float, float]] = []
         if start is None:
-            radius, trials = (
-                0.5,
-                [
-                    self._rough(task, n, share, sharpness)
-                    for share in (0.2, 0.5)
-                    for sharpness in (0.3, 1.0, 3.0, 8.0)
-                ],
-            )
-            start = min(trials)[1]
+            radius = 0.5
+            trials = [(share, tau) for share in (0.2, 0.5) for tau in (0.3, 1.0, 3.0, 8.0)]
+        elif radius > _NEAR:  # valleys are long in sharpness: look along this one
+            trials = [(start.share, start.sharpness * ratio) for ratio in (0.25, 0.5, 1.0, 2.0)]
+        if trials:
+            start = min(self._rough(task, n, *trial) for trial in trials)[1]
+        assert start is not None
         best = (math.inf, start)
 
         def objective(x: FloatArray) -> float:
@@ -244,7 +246,7 @@ class AttentionTuner(Tuner):
             best = min(best, found)
             return found[0]
 
-        descend(objective, _outside(start.share, start.sharpness), radius, least=0.2)
+        descend(objective, _outside(start.share, start.sharpness), radius, least=_NEAR)
         return best[1]
 
     def draft(self, task: Task, n: float, knobs: Knobs) -> tuple[float, Knobs]:
@@ -301,17 +303,18 @@ class AttentionTuner(Tuner):
 
         def objective(x: float) -> float:
             small, cloud = self._draft(task, 1.0, math.exp(x))
-            return self.best_ridge(small, math.inf, 1e-4, cloud)[1]
+            return float(self._badnesses(small, math.inf, _LIMIT_RIDGES[:1], cloud)[0])
 
-        grid = np.log([0.1, 0.5, 2.0, 8.0, 30.0])
-        values = [objective(x) for x in grid]
-        start = int(np.argmin(values))
-        ends = grid[max(start - 1, 0)], grid[min(start + 1, len(grid) - 1)]
-        found = minimize_scalar(objective, bounds=ends, method="bounded", options={"xatol": 0.2})
-        best = found.x if found.fun < values[start] else grid[start]
+        grid = np.log(_LIMIT_SHARPNESSES)
+        values = np.array([objective(x) for x in grid])
+        at = min(max(int(np.argmin(values)), 1), len(grid) - 2)
+        curve = np.polyfit(grid[at - 1 : at + 2], values[at - 1 : at + 2], 2)
+        best = -curve[1] / (2 * curve[0]) if curve[0] > 0 else grid[np.argmin(values)]
+        best = float(np.clip(best, grid[0], grid[-1]))
         law = Attention(1.0, math.exp(best)).law(task)
         self.asked.work.laws += 1
-        return self.asked.goal.of_badness(self.best_ridge(law, math.inf, 1e-4)[1])
+        bad = self._badnesses(law.compressed, math.inf, _LIMIT_RIDGES, law)
+        return self.asked.goal.of_badness(float(bad.min()))
 
 
 def _allowed(ridge: float) -> float:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsetoken.model.classifiers import Query
+from sparsetoken.model.losses import Loss
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 
@@ -114,3 +115,62 @@ def alignment_rate(task: Task, protocol: Protocol) -> float:
         return math.inf
     spread = at.b**2 * protocol.readout_step**2 * at.mean_c_squared / task.length
     return (spread + at.noise) / (2 * along**2)
+
+
+class Steps(NamedTuple):
+    """Of readout and bias, and the cosine they give."""
+
+    readout: float
+    bias: float
+    cosine: float
+
+
+def best_steps(task: Task, loss: Loss, query_samples: float) -> Steps:
+    r"""The readout and bias step with the highest cosine; the query step does not change it.
+
+    As η_w → 0 (a larger readout step only adds noise to the logits) the slopes h are those at b¹,
+    one number for each class, x = (h₊, h₋). Overlap and noise are then linear and quadratic in
+    them: with m, ω² at η_w = 1 and p = (π, 1−π),
+
+        cosine = u·x / √((u·x)² + xᵀMx),   u = m(pL − p + (πθ²ϱ, 0)),
+        M = (ω²−m²)(L−1)² ppᵀ + (1/α₀) diag(p(L−1)ω² + (πθ²m²ϱ, 0)),
+
+    largest at x = M⁻¹u. That fixes the ratio of the slopes, hence b¹ and η_b. With rare positives
+    the bias step matters: too small, it turns the query away from the signal.
+
+    >>> rare = Task(length=17, sparsity=2, strength=4.0, prevalence=0.1)
+    >>> steps = best_steps(rare, Protocol().loss, query_samples=2.6)
+    >>> round(steps.bias, 1), round(steps.cosine, 2)
+    (6.1, 0.71)
+    >>> align(rare, Protocol(query_samples=2.6)).cosine < 0
+    True
+    """
+    readout, bias = 0.01, 1.0
+    length, prevalence = task.length, task.prevalence
+    c = float(loss.slope(0.0))
+    m = -prevalence * c * task.strength * task.sparsity / length
+    spread = c**2 / (query_samples * length)  # ω² − m²
+    power = task.strength**2 * task.sparsity * (1 - task.sparsity / length)
+    p = np.array([prevalence, 1 - prevalence])
+    u = m * (p * (length - 1) + [prevalence * power, 0.0])
+    noise = p * (length - 1) * (m**2 + spread) + [prevalence * power * m**2, 0.0]
+    matrix = spread * (length - 1) ** 2 * np.outer(p, p) + np.diag(noise) / query_samples
+    if u.any() and prevalence != 0.5:  # else there is no signal, or the bias stays 0
+        up, down = np.linalg.solve(matrix, u)
+        bias = _bias_for(loss, -down / up, sign=1 if prevalence > 0.5 else -1)
+        bias /= -c * (2 * prevalence - 1)
+    steps = {"readout_step": readout, "bias_step": bias}
+    found = align(task, Protocol(query_samples=query_samples, loss=loss, **steps))
+    return Steps(readout, bias, found.cosine)
+
+
+def _bias_for(loss: Loss, ratio: float, sign: int) -> float:
+    """b of the given sign with ℓ′(−b)/ℓ′(b) nearest to a ratio; that rises with b from 0 to ∞."""
+    low, high = (0.0, 60.0) if sign > 0 else (-60.0, 0.0)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if -float(loss.slope(-middle)) < -ratio * float(loss.slope(middle)):
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)

@@ -22,6 +22,7 @@ FloatArray = NDArray[np.float64]
 # What a Newton step would still win, relative to the minimum: the aim, and what is certified where
 # rounding stops the descent first (far in a Gaussian tail).
 _AIM, _CERTIFIED = 1e-12, 1e-9
+_NOTHING = 1e-300  # the floats end here
 _PARTS = 16  # of a sampled cloud, for its standard error
 
 
@@ -43,7 +44,7 @@ def separability_threshold(law: FeatureLaw) -> Estimate:
     gain = np.inf
     for _ in range(2000):
         value, gradient, hessian = _objective(law, point)
-        if value == 0.0:
+        if value < _NOTHING:
             return Estimate(np.inf, np.inf if law.sampled else 0.0)
         step = -np.linalg.solve(hessian + 1e-14 * np.trace(hessian) * np.eye(size), gradient)
         gain = -0.5 * float(gradient @ step) / value  # what a full Newton step would still win

@@ -1,0 +1,273 @@
+"""The planner's answers: true to `predict` and to simulation, inverse to one another, in words."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+
+import sparsetoken as st
+
+TASK = st.Task(10, 1, 5.0)
+
+
+@pytest.fixture(scope="module")
+def forward():
+    return st.plan(TASK, dim=200, samples=1600, check=True)
+
+
+@pytest.fixture(scope="module")
+def inverse():
+    return st.plan(TASK, dim=200, target_error=0.04)
+
+
+def test_a_plan_says_what_predict_says(forward):
+    assert forward.best.classifier == "attention"
+    for option in forward.options:
+        tuned = option.tuned
+        found = st.predict(TASK, tuned.classifier, tuned.protocol)
+        assert found.test_error == pytest.approx(option.value, rel=1e-9)
+        assert tuned.query_count + tuned.readout_count == 1600
+        assert tuned.protocol.readout_samples * 200 == pytest.approx(tuned.readout_count)
+    query = forward["attention"].tuned.query
+    assert query == st.align(TASK, forward["attention"].tuned.protocol)
+    assert forward.capacities["pooled"] == pytest.approx(200 * st.capacity(TASK, st.Pooled()))
+    with pytest.raises(FrozenInstanceError):
+        forward.samples = 3
+    with pytest.raises(KeyError, match="must be one of attention, vectorized, pooled, got 'svm'"):
+        forward["svm"]
+
+
+def test_the_check_agrees_and_beats_an_even_split(forward):
+    """Simulated at the recommended settings: within 4 standard errors, better than by default."""
+    check = forward.check
+    assert len(check.values) == 16
+    assert abs(check.mean - check.predicted) < 4 * check.standard_error + 1.0 / 200
+    assert check.standard_error < 0.1 * check.mean
+    plain = st.Protocol(query_samples=4.0, readout_samples=4.0)
+    run = st.simulate(TASK, st.Attention(), plain, dim=200, repeats=16)
+    assert check.mean + 3 * math.hypot(check.standard_error, run.sem("test_error")) < run.mean(
+        "test_error"
+    )
+    assert f"simulated {check.mean:.4f}" in forward.summary()
+
+
+def test_a_plan_in_words_tables_and_json(forward):
+    headline = forward.headline
+    assert "Use attention: 1600 labelled samples (" in headline
+    for word in ("cosine", "capacity", "infinitely many would give"):
+        assert word in headline
+    summary = forward.summary()
+    for words in (headline, "strength 5 → 4", "sparsity 1 → 2", "prevalence 0.5 → 0.6", "bayes"):
+        assert words in summary
+    assert "Attention wins from about" in summary
+    frame = forward.to_frame()
+    assert list(frame.classifier) == ["attention", "vectorized", "pooled"]
+    content = json.loads(forward.to_json())
+    assert content["recommended"] == "attention" and len(content["options"]) == 3
+    assert content["task"]["strength"] == 5.0 and len(content["check"]) == 16
+
+
+def test_sensitivities_are_those_of_the_changed_task(forward, inverse):
+    table = forward.sensitivity.set_index("change")
+    assert len(table) == 5  # sparsity 1 cannot be smaller
+    task = replace(TASK, strength=4.0)
+    again = st.plan(task, dim=200, samples=1600)
+    for name in ("attention", "pooled", "vectorized"):
+        assert table.loc["strength 5 → 4", name] == pytest.approx(again[name].value, rel=0.01)
+    assert table.attention["strength 5 → 4"] > forward["attention"].value
+    needed = inverse.sensitivity.set_index("change").attention
+    again = st.plan(replace(TASK, sparsity=2), dim=200, target_error=0.04)
+    assert needed["sparsity 1 → 2"] == pytest.approx(again["attention"].needed, rel=0.03)
+    assert math.isnan(needed["strength 5 → 4"])  # the Bayes error is above the target
+    assert st.bayes_error(task) > 0.04
+
+
+def test_inverse_and_forward_agree(inverse):
+    """n(target) reaches the target; 1 % fewer samples do not. The planner promises 0.5 %."""
+    needed = int(inverse["attention"].needed)
+    assert inverse.best.classifier == "attention" and inverse["attention"].value <= 0.04
+    assert inverse["pooled"].needed is None and inverse["pooled"].limit > 0.04
+    assert "cannot (at best 0.2146)" in inverse.headline
+    assert st.plan(TASK, dim=200, samples=needed)["attention"].value < 0.04 + 2e-5
+    fewer = min(needed - 1, math.floor(0.99 * needed))
+    assert st.plan(TASK, dim=200, samples=fewer)["attention"].value > 0.04
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "target", "loss"),
+    [
+        (st.Task(12, 1, 4.0, 0.2), {"target_auc": 0.9}, st.Logistic()),
+        (st.Task(30, 3, 3.5), {"target_error": 0.05}, st.SquaredHinge()),
+        (
+            st.Task(20, 2, 4.0, 0.05),
+            {"target_sensitivity": 0.8, "specificity": 0.95},
+            st.Logistic(),
+        ),
+        (st.Task(8, 2, 4.0, 0.1), {"target_average_precision": 0.8}, st.Square()),
+        (st.Task(8, 2, 4.0, 0.1), {"target_cost": 0.2, "cost_false_negative": 10.0}, st.Square()),
+    ],
+    ids=["auc", "error", "sensitivity", "average precision", "cost"],
+)
+def test_inverse_and_forward_agree_for_every_goal(task, target, loss):
+    dim = 100
+    asked = st.plan(task, dim, loss=loss, **target)
+    goal = asked.goal
+    name = goal.name
+    wanted = goal.bad(goal.target)
+    details = {k: v for k, v in target.items() if not k.startswith("target")}
+    for option in asked.options:
+        if option.needed is None:
+            assert goal.bad(option.limit) > wanted
+            continue
+        n = int(option.needed)
+        assert goal.bad(option.value) <= wanted
+        for count, reaches in ((n, True), (min(n - 1, math.floor(0.99 * n)), False)):
+            again = st.plan(task, dim, samples=count, metric=name, loss=loss, **details)
+            value = goal.bad(again[option.classifier].value)
+            assert (value <= wanted + 2e-5) is reaches
+
+
+@pytest.mark.slow
+def test_strength_and_length_can_be_unknown():
+    given = {"dim": 100, "samples": 800}
+    weakest = st.plan(TASK, target_error=0.1, unknown="strength", **given)
+    for option in weakest.options:
+        for factor, reaches in ((1.0, True), (0.99, False)):
+            task = replace(TASK, strength=factor * option.needed)
+            value = st.plan(task, **given)[option.classifier].value
+            assert (value <= 0.1 + 2e-5) is reaches
+    assert weakest.best.classifier == "attention" and "a strength of" in weakest.headline
+    assert weakest.sensitivity.set_index("change").recommended["strength 5 → 4"].startswith("(")
+    longest = st.plan(TASK, target_error=0.15, unknown="length", **given)
+    for option in longest.options:
+        for more, reaches in ((0, True), (1, False)):
+            task = replace(TASK, length=int(option.needed) + more)
+            value = st.plan(task, **given)[option.classifier].value
+            assert (value <= 0.15 + 2e-5) is reaches
+    assert longest.best.classifier == "attention" and "tokens" in longest.headline
+
+
+def test_more_samples_are_never_worse():
+    counts = [30, 100, 300, 1000, 3000, 10_000]
+    plans = [st.plan(st.Task(8, 1, 4.0, 0.3), dim=100, samples=n) for n in counts]
+    for name in ("attention", "vectorized", "pooled"):
+        values = [each[name].value for each in plans]
+        assert np.all(np.diff(values) < 1e-5), (name, values)
+        assert all(value > plans[0][name].limit - 1e-4 for value in values)
+
+
+def test_unreachable_targets_are_recognised():
+    asked = st.plan(TASK, dim=100, target_error=0.01)
+    assert asked.best is None and asked.check is None
+    assert all(option.needed is None for option in asked.options)
+    assert "unreachable at any number of samples" in asked.headline
+    assert f"{st.bayes_error(TASK):.4g}" in asked.headline
+    assert asked.floors["bayes"] > 0.01
+    assert asked.floors["attention"] == pytest.approx(st.oracle_error(TASK, st.Attention()))
+    assert "unreachable" in asked.summary() and json.loads(asked.to_json())["recommended"] is None
+    close = st.plan(TASK, dim=100, target_error=1.001 * asked["attention"].limit)
+    assert close["attention"].needed is None or close["attention"].needed > 10_000
+
+
+@pytest.mark.parametrize(
+    ("task", "best"),
+    [
+        (st.Task(10, 10, 1.0), "pooled"),  # dense: the mean is the best there is
+        (st.Task(10, 1, 0.05), "pooled"),  # next to no signal: keep it simple
+        (st.Task(10, 1, 5.0), "attention"),
+        (st.Task(100, 1, 6.0, 0.3), "attention"),
+        (st.Task(6, 1, 4.0, places=(1, 0, 0, 0, 0, 0)), "vectorized"),  # it is always the first
+    ],
+    ids=["dense", "weak", "sparse", "long", "fixed place"],
+)
+def test_known_limits(task, best):
+    advice = st.plan(task, dim=100, samples=2000)
+    assert advice.best.classifier == best
+    name = "mean pooling" if best == "pooled" else best
+    assert advice.headline.startswith(f"Use {name}: 2000 labelled samples")
+    if task.strength < 0.1:
+        assert "teach next to nothing" in advice.headline
+
+
+@pytest.mark.slow
+def test_the_crossover_moves_as_it_should():
+    """A stronger signal is found sooner, one spread over more tokens later; a dense one never."""
+    weak, strong = (
+        st.plan(st.Task(10, 1, strength), dim=100, samples=100).crossover for strength in (3.0, 6.0)
+    )
+    assert 4 <= strong < weak / 2
+    one, four = (  # alike for pooling: the same sum of signals
+        st.plan(st.Task(10, sparsity, 5.0 / sparsity), dim=100, samples=100).crossover
+        for sparsity in (1, 4)
+    )
+    assert four > 5 * one
+    assert st.plan(st.Task(10, 10, 1.0), dim=100, samples=100).crossover == math.inf
+
+
+@pytest.mark.slow
+def test_at_the_crossover_the_two_are_alike():
+    task = st.Task(12, 2, 3.0)
+    n = round(st.plan(task, dim=200, samples=100).crossover)
+    for factor, winner in ((0.7, "pooled"), (1.4, "attention")):
+        assert st.plan(task, dim=200, samples=round(factor * n)).best.classifier == winner
+
+
+@pytest.mark.parametrize(
+    ("task", "loss"),
+    [
+        (st.Task(17, 2, 4.0, 0.1), st.Logistic()),
+        (st.Task(48, 15, 4.4, 0.8), st.SquaredHinge()),
+    ],
+)
+def test_a_query_that_would_turn_away_is_warned_of(task, loss):
+    advice = st.plan(task, dim=100, samples=800, loss=loss)
+    protocol = advice["attention"].tuned.protocol
+    plain = replace(protocol, readout_step=1.0, bias_step=1.0, query_step=10.0)
+    assert st.align(task, plain).cosine < 0 < advice["attention"].tuned.query.cosine
+    (warning,) = (text for text in advice.warnings if "away from the signal" in text)
+    assert f"bias_step={protocol.bias_step:.3g}" in warning
+    assert warning in advice.summary()
+
+
+def test_other_warnings():
+    rare = st.plan(st.Task(8, 1, 5.0, 0.02), dim=12, samples=500).warnings
+    assert any("naming the other one always has error 0.02" in text for text in rare)
+    assert any("dim=12 is small" in text for text in rare)
+    assert st.plan(TASK, dim=100, samples=500).warnings == ()
+
+
+def test_the_figure_has_all_landmarks(inverse):
+    figure = inverse.figure()
+    (axes,) = figure.axes
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels == ["attention", "pooled", "vectorized", "target", "Bayes"]
+    words = [text.get_text().split()[0] for text in axes.texts]
+    assert set(words) == {"crossover", "answer", "capacity"}
+    curve = inverse.curve
+    mine = curve[curve.classifier == "attention"]
+    assert np.all(np.diff(mine.value) < 1e-4)
+    n = int(mine.samples.iloc[5])
+    again = st.plan(TASK, dim=200, samples=n)["attention"].value
+    assert mine.value.iloc[5] == pytest.approx(again, abs=1e-4)
+
+
+@pytest.mark.parametrize("length", [1, 2, 700])
+def test_odd_lengths(length):
+    advice = st.plan(st.Task(length, 1, 6.0), dim=50, samples=400)
+    assert advice.best is not None and 0 < advice.best.value < 0.5
+    if length == 1:
+        assert advice.best.classifier == "pooled"
+
+
+def test_a_check_of_another_unknown():
+    """The check is at the strength that was found."""
+    advice = st.plan(
+        st.Task(6, 1, 5.0), 60, samples=600, target_auc=0.9, unknown="strength", check=True
+    )
+    assert advice.check.predicted == advice.best.value
+    assert abs(advice.check.mean - 0.9) < 4 * advice.check.standard_error + 1 / 60
