@@ -46,3 +46,4 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/theory.py
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/sweeps.py
+	$(BIN)/python benchmarks/planner.py

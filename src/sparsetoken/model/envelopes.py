@@ -24,6 +24,7 @@ FloatArray = NDArray[np.float64]
 Averages = Any  # arrays of one shape
 
 _SQRT_TAU = np.sqrt(2 * np.pi)
+_MOST_NODES = 1 << 11  # a few hundred are the most that a solution needs
 _BLOCK = 512  # elements averaged at once by quadrature
 
 
@@ -276,7 +277,9 @@ class Smooth(ABC):
         width = np.where(bends, np.minimum(at_centre, 1.0), 1.0)  # of the dense region
         start, stop = np.arcsinh((left - centre) / width), np.arcsinh((right - centre) / width)
         finest = np.minimum(self.step, 0.6 * at_bulk / np.hypot(bulk - centre, width))
-        count = max(32, int(np.ceil(np.max((stop - start) / finest, initial=0.0))) + 1)
+        needed = (stop - start) / finest
+        start = np.where(needed < _MOST_NODES, start, np.nan)  # of a solver's wild trial
+        count = max(32, int(np.ceil(np.max(needed, where=needed < _MOST_NODES, initial=0.0))) + 1)
         spacing = (stop - start) / (count - 1)
         t = start[..., None] + spacing[..., None] * np.arange(count)
         growth = np.exp(t)

@@ -55,18 +55,27 @@ class Mixture(NamedTuple):
         return (self.mean[:, None] + self.deviation[:, None] * ndtri(levels)).ravel()
 
     def quantile(self, upper: float) -> float:
-        """The threshold c with P(score > c) = upper, by bisection to rounding."""
+        """The threshold c with P(score > c) = upper, to rounding."""
+        from scipy.optimize import brentq
+
         low = float(np.min(self.mean - 40 * self.deviation))  # Φ(−40) is zero in floats
         high = float(np.max(self.mean + 40 * self.deviation))
-        for _ in range(200):
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            if self.above(middle) > upper:
-                low = middle
-            else:
-                high = middle
-        return 0.5 * (low + high)
+
+        def excess(threshold: float) -> float:
+            return float(self.above(threshold)) - upper
+
+        small = self.merged()
+        if len(small.mean) < len(self.mean):  # a bracket around what few Gaussians say
+            guess, width = small.quantile(upper), 1e-6 * (high - low)
+            while low < guess - width and excess(guess - width) <= 0:
+                width *= 16
+            low = max(low, guess - width)
+            while guess + width < high and excess(guess + width) >= 0:
+                width *= 16
+            high = min(high, guess + width)
+        if excess(low) <= 0 or excess(high) >= 0:  # all in one place, or no such level
+            return low if excess(low) <= 0 else high
+        return float(brentq(excess, low, high, xtol=1e-300, rtol=8.9e-16, maxiter=500))
 
     def merged(self) -> Mixture:
         """Neighbours in (deviation, mean) become one Gaussian, far fewer than the atoms.

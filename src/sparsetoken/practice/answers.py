@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from sparsetoken.model.attention import LONGEST
 from sparsetoken.model.task import Task
-from sparsetoken.practice.tuning import Knobs, Tuned, Tuner
+from sparsetoken.practice.tuning import FAR, NEAR, Knobs, Tuned, Tuner
 
 Unknown = Literal["samples", "strength", "length"]
 Target = Callable[[Task, float], float]  # the badness to reach
@@ -109,7 +109,11 @@ def solve_for(
 
 
 def approach(
-    tuner: Tuner, line: Line, target: Target, start: Knobs | None = None
+    tuner: Tuner,
+    line: Line,
+    target: Target,
+    start: Knobs | None = None,
+    settled: float = 0.05,
 ) -> tuple[float, Knobs]:
     """The ease at which drafts meet the target, or the end of the line; the knobs there.
 
@@ -118,14 +122,15 @@ def approach(
     ease, knobs = line.start, start
     if knobs is None:
         ease = _informative(tuner, line, target)
-        knobs = tuner.search(*line.at(ease))
+        knobs = tuner.search(*line.at(ease), least=FAR)  # it will be left at once
     for _ in range(6):
         gap = _Gap(tuner, line, target, knobs)
         found = _crossing(gap, ease, line)
         moved = abs(found - ease)
         ease = found
-        knobs = tuner.search(*line.at(ease), gap.knobs, radius=0.3 if moved > 0.1 else 0.2)
-        if moved < 0.05:  # ε in ease is ε in knobs, ε² in badness
+        radius = 0.3 if moved > 0.1 else NEAR
+        knobs = tuner.search(*line.at(ease), gap.knobs, radius, least=radius)
+        if moved < settled:  # ε in ease is ε in knobs, ε² in badness
             break
     return ease, knobs
 
@@ -248,5 +253,5 @@ def crossover(attention: Tuner, rivals: list[Tuner], task: Task, edge: float) ->
 
     line = Line.of("samples", task, None, attention.asked.dim)
     line = replace(line, samples=max(4, attention.asked.dim // 8))
-    ease, _ = approach(attention, line, rival)
+    ease, _ = approach(attention, line, rival, settled=0.15)
     return math.inf if ease == line.easiest else line.value(ease)

@@ -109,12 +109,12 @@ class Goal:
         ends = [side.mean + sign * 8 * side.deviation for side in (up, down) for sign in (-1, 1)]
         low, high = min(map(np.min, ends)), max(map(np.max, ends))
         best = min(miss, alarm)  # thresholds at infinity
-        for _ in range(4):  # 65 thresholds, then 65 between the neighbours of the best, …
-            at = np.linspace(low, high, 65)
+        for _ in range(3):  # 33 thresholds, then 33 between the neighbours of the best, …
+            at = np.linspace(low, high, 33)
             cost = miss * (1 - up.above(at)) + alarm * down.above(at)
             index = int(np.argmin(cost))
             best = min(best, float(cost[index]))
-            low, high = at[max(index - 1, 0)], at[min(index + 1, 64)]
+            low, high = at[max(index - 1, 0)], at[min(index + 1, 32)]
         return best
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from sparsetoken.model.attention import attention_law
 from sparsetoken.model.classifiers import Attention, Classifier, Query
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.model.losses import Loss
+from sparsetoken.model.losses import Loss, Square
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import FloatArray, Task
@@ -29,15 +29,16 @@ from sparsetoken.practice.goals import Goal
 from sparsetoken.theory.alignment import Steps, align, best_steps
 from sparsetoken.theory.asymptotics import Fit, solve_many
 
-_WIDE = np.geomspace(1e-4, 1e2, 5)  # ridges to begin with
+_WIDE = np.geomspace(1e-4, 100.0, 5)  # ridges to begin with
 # Ratios of neighbouring ridges, later
 _SMALL_STEPS: tuple[float, ...] = (1.5,)
 _LARGE_STEPS: tuple[float, ...] = (3.0, 1.5)
-_RIDGES = (1e-5, 1e3)
+_RIDGES = (1e-5, 100.0)  # beyond, only the norm of the readout changes
+_ALIKE = 4.0  # ratio of ridges and of samples of problems that begin with one another
 _FLAT = 1e-9  # badnesses closer than this are all the same
 _LIMIT_RIDGES = np.array([1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3])  # with n = ∞ it moves the threshold
 _LIMIT_SHARPNESSES = (0.1, 0.4, 1.2, 3.5, 10.0, 40.0)
-_NEAR = 0.2  # in log sharpness and the logit of the share
+FAR, NEAR = 0.5, 0.2  # in log sharpness and the logit of the share
 _SHARES = (0.01, 0.99)
 _SHARPNESSES = (1e-3, 50.0)
 # Drafts: points of a class to score on (fewer where tokens are many), to compress and solve on
@@ -90,12 +91,21 @@ class Tuner(ABC):
 
     def __init__(self, name: str, asked: Asked) -> None:
         self.name, self.asked = name, asked
+        self._last: Fit | None = None
 
     @abstractmethod
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = 0.3
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = 0.3,
+        least: float = NEAR,
     ) -> Knobs:
-        """The best knobs for n samples, from a start about so near or from nothing."""
+        """The best knobs for n samples, from a start about so near or from nothing.
+
+        `least` says how fine the search ends, both in the units of `descend`.
+        """
 
     @abstractmethod
     def draft(self, task: Task, n: float, knobs: Knobs) -> tuple[float, Knobs]:
@@ -135,7 +145,9 @@ class Tuner(ABC):
             while True:
                 near = [_allowed(ridge * ratio**k) for k in (-1, 0, 1)]
                 new = np.array([each for each in dict.fromkeys(near) if each not in known])
-                known |= zip(new.tolist(), self._badnesses(law, samples, new, judge), strict=True)
+                if len(new):
+                    bad_there = self._badnesses(law, samples, new, judge)
+                    known |= zip(new.tolist(), bad_there.tolist(), strict=True)
                 if known[ridge] <= min(known[each] for each in near):
                     break
                 ridge = min(near, key=lambda each: known[each])
@@ -163,11 +175,19 @@ class Tuner(ABC):
         self, law: FeatureLaw, samples: float, ridges: FloatArray, judge: FeatureLaw
     ) -> FloatArray:
         fits = self._solve(law, samples, ridges)
-        return np.array([self.asked.goal.badness(judge.scores(fit.readout)) for fit in fits])
+        bad = np.array([self.asked.goal.badness(judge.scores(fit.readout)) for fit in fits])
+        self._last = fits[int(np.argmin(bad))]
+        return bad
 
     def _solve(self, law: FeatureLaw, samples: float, ridges: FloatArray) -> list[Fit]:
+        """From the last fit, if that was of a similar problem."""
         self.asked.work.solves += len(ridges)
-        return solve_many(law, self.asked.loss, ridges, samples)
+        near, loss = self._last, self.asked.loss
+        if near is None or isinstance(loss, Square) or near.weights.shape != law.noisy.shape:
+            return solve_many(law, loss, ridges, samples)
+        ratios = [near.ridge / ridge for ridge in ridges] + [near.samples_per_dim / samples]
+        alike = all(1 / _ALIKE < ratio < _ALIKE for ratio in ratios)  # not with nan: inf/inf
+        return solve_many(law, loss, ridges, samples, near if alike else None)
 
 
 class LinearTuner(Tuner):
@@ -182,7 +202,12 @@ class LinearTuner(Tuner):
         return self.classifier.law(task)
 
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = 0.3
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = 0.3,
+        least: float = NEAR,
     ) -> Knobs:
         law = self._law(task)  # a wide search takes milliseconds: no start is needed
         return Knobs(self.best_ridge(law, self._per_feature(law, n), None)[0])
@@ -227,13 +252,18 @@ class AttentionTuner(Tuner):
         return self._steps[key]
 
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = 0.3
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = 0.3,
+        least: float = NEAR,
     ) -> Knobs:
         trials: list[tuple[float, float]] = []
         if start is None:
-            radius = 0.5
+            radius = FAR
             trials = [(share, tau) for share in (0.2, 0.5) for tau in (0.3, 1.0, 3.0, 8.0)]
-        elif radius > _NEAR:  # valleys are long in sharpness: look along this one
+        elif radius > NEAR:  # valleys are long in sharpness: look along this one
             trials = [(start.share, start.sharpness * ratio) for ratio in (0.25, 0.5, 1.0, 2.0)]
         if trials:
             start = min(self._rough(task, n, *trial) for trial in trials)[1]
@@ -246,7 +276,7 @@ class AttentionTuner(Tuner):
             best = min(best, found)
             return found[0]
 
-        descend(objective, _outside(start.share, start.sharpness), radius, least=_NEAR)
+        descend(objective, _outside(start.share, start.sharpness), radius, least)
         return best[1]
 
     def draft(self, task: Task, n: float, knobs: Knobs) -> tuple[float, Knobs]:

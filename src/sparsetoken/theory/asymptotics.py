@@ -81,6 +81,14 @@ class Fit:
         return float(np.sqrt(self.rest**2 + self.weights @ self.weights))
 
     @property
+    def state(self) -> FloatArray:
+        """The solution as the solver has it: (w, b, log ρ, log χ), or (w, b) in the limit."""
+        wb = np.append(self.weights, self.bias)
+        if np.isinf(self.samples_per_dim):
+            return wb
+        return np.append(wb, np.log([self.rest, self.susceptibility]))
+
+    @property
     def readout(self) -> Readout:
         return Readout(self.weights, self.bias, self.noise)
 
@@ -155,9 +163,15 @@ def solve(law: FeatureLaw, loss: Loss, ridge: float, samples_per_dim: float) -> 
 
 
 def solve_many(
-    law: FeatureLaw, loss: Loss, ridge: ArrayLike, samples_per_dim: ArrayLike
+    law: FeatureLaw,
+    loss: Loss,
+    ridge: ArrayLike,
+    samples_per_dim: ArrayLike,
+    near: Fit | None = None,
 ) -> list[Fit]:
     """`solve` for every pair of the broadcast `ridge` and `samples_per_dim`, all at once.
+
+    The fit of a similar problem, `near`, is a place to begin; the results do not depend on it.
 
     >>> from sparsetoken import Pooled, Task, Square
     >>> law = Pooled().law(Task(length=1, sparsity=1, strength=2.0))
@@ -177,12 +191,14 @@ def solve_many(
     fits: list[Fit] = []
     for start in range(0, len(ridges), _BATCH):
         part = slice(start, start + _BATCH)
-        fits += _solve_batch(law, loss, ridges[part], samples[part])
+        fits += _solve_batch(law, loss, ridges[part], samples[part], near)
     return fits
 
 
-def _solve_batch(law: FeatureLaw, loss: Loss, ridges: FloatArray, samples: FloatArray) -> list[Fit]:
-    """Cold on the compressed law, finished and certified on the refined one."""
+def _solve_batch(
+    law: FeatureLaw, loss: Loss, ridges: FloatArray, samples: FloatArray, near: Fit | None
+) -> list[Fit]:
+    """On the compressed law, cold or from a fit nearby; certified on the refined one."""
     found: dict[int, Fit] = {}
     finite = np.isfinite(samples)
     for chosen in (np.flatnonzero(finite), np.flatnonzero(~finite)):
@@ -190,7 +206,10 @@ def _solve_batch(law: FeatureLaw, loss: Loss, ridges: FloatArray, samples: Float
             continue
         limit = not finite[chosen[0]]
         coarse = saddle.Saddle(law.compressed, loss, ridges[chosen], samples[chosen])
-        start = saddle.population_start(coarse) if limit else saddle.starting_point(coarse)
+        if near is not None and limit == np.isinf(near.samples_per_dim):
+            start = np.tile(near.state, (len(chosen), 1))
+        else:
+            start = saddle.population_start(coarse) if limit else saddle.starting_point(coarse)
         states, residuals, counts = newton.newton(coarse, start, _AIM)
         problem = coarse
         if law.refined is not law.compressed:

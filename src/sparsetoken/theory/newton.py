@@ -51,6 +51,9 @@ def newton(problem: Saddle, state: FloatArray, tolerance: float) -> Solved:
         if not len(active):
             break
         step = _solve(jacobian[active], -g[active])
+        usable = np.isfinite(step).all(axis=1)
+        alive[active[~usable]] = False
+        active, step = active[usable], step[usable]
         if logs:
             longest = np.abs(step[:, -logs:]).max(axis=1)
             step *= np.minimum(1.0, LONGEST_LOG_STEP / np.maximum(longest, 1e-300))[:, None]
