@@ -120,7 +120,7 @@ def test_wrong_values_are_one_line_and_exit_code_two(capsys, arguments, words):
     assert "Traceback" not in err and "│" not in err and "tyro" not in err
 
 
-@pytest.mark.parametrize("verb", ["", "predict", "simulate", "capacity", "oracle"])
+@pytest.mark.parametrize("verb", ["", "predict", "simulate", "capacity", "oracle", "plan"])
 def test_help(capsys, verb):
     code, out, err = run(capsys, *([verb] if verb else []), "--help")
     assert code == 0 and err == ""

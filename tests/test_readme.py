@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import subprocess
@@ -66,3 +67,16 @@ def test_every_module_is_in_the_contributing_table():
     for path in package.rglob("*.py"):
         if not path.name.startswith("__"):
             assert f"`{path.relative_to(package)}`" in table, path.name
+
+
+@pytest.mark.slow
+def test_the_planning_guide():
+    """Every line of its stories runs and prints what it says; its commands have these options."""
+    guide = ROOT / "docs" / "planning.md"
+    outcome = doctest.testfile(str(guide), module_relative=False)
+    assert outcome.attempted > 20 and outcome.failed == 0
+    helped = subprocess.run(
+        [sys.executable, "-m", "sparsetoken", "plan", "--help"], capture_output=True, text=True
+    ).stdout
+    for flag in set(re.findall(r"--[a-z-]+", guide.read_text())):
+        assert flag in helped, flag

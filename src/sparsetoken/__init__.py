@@ -14,6 +14,7 @@ one is pure noise. The story in the order of the public names:
    `signal_threshold` what is possible at all.
 6. `simulate` runs the same protocol at finite size, exact in law: the independent witness.
 7. `grid` and `sweep` ask many such questions and keep the answers in a `Store`.
+8. `plan` says which pooling, how many labelled samples, and how many of them for the query.
 
 >>> import sparsetoken as st
 >>> task = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from sparsetoken.studies.sweep import sweep as sweep
     from sparsetoken.theory.alignment import align as align
     from sparsetoken.theory.alignment import alignment_rate as alignment_rate
+    from sparsetoken.theory.alignment import best_steps as best_steps
     from sparsetoken.theory.asymptotics import Fit as Fit
     from sparsetoken.theory.asymptotics import solve as solve
     from sparsetoken.theory.asymptotics import solve_many as solve_many
@@ -89,7 +91,7 @@ _HOMES = {
     "model.law": ("FeatureLaw", "Readout"),
     "model.classifiers": ("Pooled", "Vectorized", "Attention", "Query"),
     "model.protocol": ("Protocol",),
-    "theory.alignment": ("align", "alignment_rate"),
+    "theory.alignment": ("align", "alignment_rate", "best_steps"),
     "model.errors": ("ConvergenceError", "NoMinimiserError", "IncompleteError"),
     "theory.capacity": ("separability_threshold",),
     "theory.asymptotics": ("solve", "solve_many", "solve_square", "Fit"),

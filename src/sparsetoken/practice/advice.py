@@ -140,7 +140,7 @@ class Plan:
         """The curve, with target, answer, crossover, capacity and floor."""
         import pandas as pd
 
-        from sparsetoken import figures
+        import sparsetoken.figures as figures
 
         curve = self.curve.rename(columns={"samples": "x", "value": "theory"})
         curve["series"] = curve["classifier"]

@@ -33,7 +33,7 @@ _WIDE = np.geomspace(1e-4, 100.0, 5)  # ridges to begin with
 # Ratios of neighbouring ridges, later
 _SMALL_STEPS: tuple[float, ...] = (1.5,)
 _LARGE_STEPS: tuple[float, ...] = (3.0, 1.5)
-_RIDGES = (1e-5, 100.0)  # beyond, only the norm of the readout changes
+_LEAST_RIDGE = 1e-5
 _ALIKE = 4.0  # ratio of ridges and of samples of problems that begin with one another
 _FLAT = 1e-9  # badnesses closer than this are all the same
 _LIMIT_RIDGES = np.array([1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3])  # with n = ∞ it moves the threshold
@@ -89,6 +89,8 @@ class Tuned:
 class Tuner(ABC):
     """One kind of classifier and its knobs."""
 
+    most_ridge = 100.0  # beyond, only the norm of the readout changes
+
     def __init__(self, name: str, asked: Asked) -> None:
         self.name, self.asked = name, asked
         self._last: Fit | None = None
@@ -143,7 +145,7 @@ class Tuner(ABC):
         for ratio in ratios:
             known: dict[float, float] = {}
             while True:
-                near = [_allowed(ridge * ratio**k) for k in (-1, 0, 1)]
+                near = [self._allowed(ridge * ratio**k) for k in (-1, 0, 1)]
                 new = np.array([each for each in dict.fromkeys(near) if each not in known])
                 if len(new):
                     bad_there = self._badnesses(law, samples, new, judge)
@@ -159,9 +161,12 @@ class Tuner(ABC):
             left, middle, right = (known[each] for each in near)
             bend, slope = left - 2 * middle + right, 0.5 * (right - left)
             if len(set(near)) == 3 and bend > 0:
-                ridge = _allowed(ridge * ratio ** float(-slope / bend))
+                ridge = self._allowed(ridge * ratio ** float(-slope / bend))
                 bad -= float(0.5 * slope**2 / bend)
         return ridge, bad
+
+    def _allowed(self, ridge: float) -> float:
+        return min(max(ridge, _LEAST_RIDGE), self.most_ridge)
 
     def rough_ridge(
         self, law: FeatureLaw, samples: float, judge: FeatureLaw
@@ -192,6 +197,8 @@ class Tuner(ABC):
 
 class LinearTuner(Tuner):
     """Pooled or Vectorized: all samples teach the readout."""
+
+    most_ridge = 1000.0  # `Vectorized` has L features for each dimension to hold down
 
     def __init__(self, name: str, asked: Asked, classifier: Classifier) -> None:
         super().__init__(name, asked)
@@ -345,10 +352,6 @@ class AttentionTuner(Tuner):
         self.asked.work.laws += 1
         bad = self._badnesses(law.compressed, math.inf, _LIMIT_RIDGES, law)
         return self.asked.goal.of_badness(float(bad.min()))
-
-
-def _allowed(ridge: float) -> float:
-    return min(max(ridge, _RIDGES[0]), _RIDGES[1])
 
 
 def _inside(x: FloatArray) -> tuple[float, float]:

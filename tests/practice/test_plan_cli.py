@@ -1,0 +1,52 @@
+"""`sparsetoken plan` as a person and as a program use it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import sparsetoken as st
+from sparsetoken.cli import main
+
+QUESTION = "plan --length 8 --sparsity 1 --strength 5 --dim 60".split()
+
+
+def test_it_prints_headline_table_and_sensitivities_and_draws(capsys, tmp_path):
+    figure = tmp_path / "curve.png"
+    assert main([*QUESTION, "--target-auc", "0.9", "--figure", str(figure)]) == 0
+    captured = capsys.readouterr()
+    advice = st.plan(st.Task(8, 1, 5.0), 60, target_auc=0.9)
+    assert captured.out.startswith(advice.headline)
+    assert "strength 5 → 4" in captured.out and "readout count" in captured.out
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert str(figure) in captured.err
+
+
+def test_json_is_what_the_library_says(capsys):
+    options = "--samples 300 --metric cost --cost-false-negative 5 --loss square --json --check"
+    assert main([*QUESTION, *options.split()]) == 0
+    content = json.loads(capsys.readouterr().out)
+    advice = st.plan(
+        st.Task(8, 1, 5.0), 60, samples=300, metric="cost", cost_false_negative=5.0,
+        loss=st.Square(), check=True,
+    )  # fmt: skip
+    assert content == json.loads(advice.to_json())
+    assert content["goal"]["name"] == "cost" and content["floors"] == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("", "give samples= (what is reached with them?) or a target"),
+        ("--samples 100 --target-error 0.1", "say unknown='strength'"),
+        ("--target-error 0.6", "target_error must be below 0.5"),
+        ("--samples 2", "samples must be a whole number between 4"),
+        ("--samples 100 --figure curve.gif", "figure must end in .png, .pdf or .svg"),
+        ("--samples 100 --figure /nowhere/curve.png", "figure must be in a folder that is there"),
+    ],
+)
+def test_wrong_questions_are_one_line(capsys, options, words):
+    assert main([*QUESTION, *options.split()]) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err and captured.err.count("\n") == 1 and captured.out == ""
