@@ -92,7 +92,9 @@ class Plan:
         """The number of samples from which attention is recommended over pooling; inf if never."""
         mine = tuners(self.asked)
         with one_blas_thread():
-            rivals = [mine["pooled"], mine["vectorized"]]
+            rivals = [mine["pooled"]]
+            if not self.answer.uniform_places:  # else it has the same signal and more noise
+                rivals.append(mine["vectorized"])
             return crossover(mine["attention"], rivals, self.answer, EDGE)
 
     @property
