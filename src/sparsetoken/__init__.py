@@ -15,6 +15,8 @@ one is pure noise. The story in the order of the public names:
 6. `simulate` runs the same protocol at finite size, exact in law: the independent witness.
 7. `grid` and `sweep` ask many such questions and keep the answers in a `Store`.
 8. `plan` says which pooling, how many labelled samples, and how many of them for the query.
+9. `AttentionClassifier`, `PooledClassifier`, `VectorizedClassifier` learn from your own bags of
+   embeddings, with the scikit-learn API.
 
 >>> import sparsetoken as st
 >>> task = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
     from sparsetoken.model.task import Sample as Sample
     from sparsetoken.model.task import Task as Task
     from sparsetoken.practice.advice import Plan as Plan
+    from sparsetoken.practice.estimators import AttentionClassifier as AttentionClassifier
+    from sparsetoken.practice.estimators import PooledClassifier as PooledClassifier
+    from sparsetoken.practice.estimators import VectorizedClassifier as VectorizedClassifier
     from sparsetoken.practice.plan import plan as plan
     from sparsetoken.reproduction.reproduce import reproduce as reproduce
     from sparsetoken.simulation.experiment import simulate as simulate
@@ -109,6 +114,7 @@ _HOMES = {
     "reproduction.reproduce": ("reproduce",),
     "practice.plan": ("plan",),
     "practice.advice": ("Plan",),
+    "practice.estimators": ("AttentionClassifier", "PooledClassifier", "VectorizedClassifier"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

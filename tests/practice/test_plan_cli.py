@@ -14,9 +14,9 @@ QUESTION = "plan --length 8 --sparsity 1 --strength 5 --dim 60".split()
 
 def test_it_prints_headline_table_and_sensitivities_and_draws(capsys, tmp_path):
     figure = tmp_path / "curve.png"
-    assert main([*QUESTION, "--target-auc", "0.9", "--figure", str(figure)]) == 0
+    assert main([*QUESTION, "--samples", "90", "--metric", "auc", "--figure", str(figure)]) == 0
     captured = capsys.readouterr()
-    advice = st.plan(st.Task(8, 1, 5.0), 60, target_auc=0.9)
+    advice = st.plan(st.Task(8, 1, 5.0), 60, samples=90, metric="auc")
     assert captured.out.startswith(advice.headline)
     assert "strength 5 → 4" in captured.out and "readout count" in captured.out
     assert figure.read_bytes().startswith(b"\x89PNG")

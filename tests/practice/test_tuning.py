@@ -74,7 +74,7 @@ def random_question(seed):
 def best_of_a_dense_grid(task, n, dim, loss, bad):
     """Over ridge, split, sharpness and steps: roughly first, the best few then by `predict`."""
     found = []
-    for share in (0.1, 0.25, 0.45, 0.65, 0.85):
+    for share in (0.1, 0.3, 0.5, 0.75):
         per_dim = share * n / dim, (1 - share) * n / dim
         best = best_steps(task, loss, per_dim[0])
         for readout, bias in ((best.readout, best.bias), (1.0, best.bias), (1.0, 1.0)):
@@ -84,10 +84,10 @@ def best_of_a_dense_grid(task, n, dim, loss, bad):
             query = st.align(task, protocol)
             if query.cosine <= 0:
                 continue
-            for sharpness in (0.3, 0.5, 0.8, 1.2, 1.8, 2.8, 5.0):
+            for sharpness in (0.3, 0.6, 1.0, 1.7, 3.0, 6.0):
                 cloud = attention_law(task, query.cosine, sharpness, points=1 << 11)
                 fits = st.solve_many(
-                    cloud.smaller(3, 4), loss, np.geomspace(1e-4, 1e2, 9), per_dim[1]
+                    cloud.smaller(3, 4), loss, np.geomspace(1e-4, 1e2, 7), per_dim[1]
                 )
                 for fit in fits:
                     step = sharpness / query.sharpness

@@ -278,8 +278,9 @@ class Smooth(ABC):
         start, stop = np.arcsinh((left - centre) / width), np.arcsinh((right - centre) / width)
         finest = np.minimum(self.step, 0.6 * at_bulk / np.hypot(bulk - centre, width))
         needed = (stop - start) / finest
-        start = np.where(needed < _MOST_NODES, start, np.nan)  # of a solver's wild trial
-        count = max(32, int(np.ceil(np.max(needed, where=needed < _MOST_NODES, initial=0.0))) + 1)
+        wild = (needed > _MOST_NODES) & (variance > 0)  # a solver's trial, far off: refused as nan
+        start = np.where(wild, np.nan, start)
+        count = max(32, int(np.ceil(np.max(needed, where=~wild, initial=0.0))) + 1)
         spacing = (stop - start) / (count - 1)
         t = start[..., None] + spacing[..., None] * np.arange(count)
         growth = np.exp(t)

@@ -88,7 +88,7 @@ def plan(
     --------
     >>> advice = plan(Task(length=10, sparsity=1, strength=5.0), dim=200, samples=1600)
     >>> advice.best.classifier, round(advice.best.value, 3), round(advice["pooled"].value, 3)
-    ('attention', 0.02, 0.235)
+    ('attention', 0.023, 0.235)
     """
     if not isinstance(task, Task):
         raise ValueError(f"plan: task must be a Task, got {task!r}")
