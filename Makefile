@@ -30,7 +30,7 @@ lint: .venv/installed
 
 test: lint
 	scripts/install-browser
-	$(BIN)/python -m pytest --numprocesses 2 --ignore=tests/torch_backend
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore=tests/torch_backend
 
 .venv/torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0

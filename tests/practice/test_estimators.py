@@ -24,14 +24,7 @@ FOLDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        *(kind() for kind in ESTIMATORS),
-        st.AttentionClassifier(query="joint"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("estimator", [kind() for kind in ESTIMATORS], ids=repr)
 def test_scikit_learn_checks(estimator):
     """One exception, with its reason; the array-API check skips itself without its variable."""
     results = check_estimator(

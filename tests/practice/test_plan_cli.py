@@ -8,11 +8,13 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.cli import main
+from sparsetoken.practice import outlook
 
 QUESTION = "plan --length 8 --sparsity 1 --strength 5 --dim 60".split()
 
 
-def test_it_prints_headline_table_and_sensitivities_and_draws(capsys, tmp_path):
+def test_it_prints_headline_table_and_sensitivities_and_draws(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(outlook, "_POINTS", 4)
     figure = tmp_path / "curve.png"
     assert main([*QUESTION, "--samples", "90", "--metric", "auc", "--figure", str(figure)]) == 0
     captured = capsys.readouterr()
