@@ -99,6 +99,8 @@ def main() -> None:
                 for name, classifier in (
                     ("mean pooling", st.PooledClassifier()),
                     ("two-step", st.AttentionClassifier()),
+                    ("two-step, cross", st.AttentionClassifier(reuse="cross")),
+                    ("two-step, split", st.AttentionClassifier(reuse="split")),
                     ("joint", st.AttentionClassifier(query="joint")),
                     ("end to end", EndToEnd(seed)),
                 ):
