@@ -34,7 +34,7 @@ ROOMS = {
         "report reproduce"
     ).split(),
     "practice": (
-        "goals descent tuning answers options outlook wording advice plan bags learning "
+        "goals descent tuning tuners answers options outlook wording advice plan bags learning "
         "classification estimators"
     ).split(),
     "cli": "output questions planning studies".split(),

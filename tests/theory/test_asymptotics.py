@@ -300,3 +300,21 @@ def test_a_solve_that_falls_short_raises(monkeypatch):
     monkeypatch.setattr(newton, "MOST_STEPS", 0)
     with pytest.raises(st.ConvergenceError, match=r"residual .* is required"):
         st.solve(small_law(9), st.Logistic(), 1e-7, 0.5)
+
+
+@pytest.mark.parametrize("loss", [st.Logistic(), st.SquaredHinge(), st.Square()])
+def test_a_fit_nearby_is_only_a_place_to_begin(loss):
+    """Near or far, with another ridge, number of samples or law: the same solution."""
+    task = st.Task(10, 1, 4.0, prevalence=0.05)
+    law = st.Attention(0.7, 1.5).law(task)
+    (cold,) = st.solve_many(law, loss, 0.02, 3.0)
+    starts = [
+        st.solve(law, loss, 0.03, 2.5),
+        st.solve(law, loss, 10.0, 300.0),
+        st.solve(st.Attention(0.2, 0.1).law(task), loss, 1e-4, 0.5),
+        st.solve(law, loss, 0.02, np.inf),
+    ]
+    for near in starts:
+        (warm,) = st.solve_many(law, loss, 0.02, 3.0, near)
+        assert warm.test_error == pytest.approx(cold.test_error, rel=1e-8)
+        np.testing.assert_allclose(warm.state, cold.state, rtol=1e-6, atol=1e-8)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.task import Task
-from sparsetoken.practice.answers import MOST_SAMPLES, Line, Unknown, crossover
+from sparsetoken.practice.answers import MOST_SAMPLES, Unknown, crossover
 from sparsetoken.practice.goals import Goal
-from sparsetoken.practice.options import EDGE, NAMES, Check, Option, recommended, tuners
+from sparsetoken.practice.options import EDGE, NAMES, Check, Option, recommended, task_of
 from sparsetoken.practice.outlook import Outlook
+from sparsetoken.practice.tuners import tuners
 from sparsetoken.practice.tuning import Asked
 from sparsetoken.practice.wording import json_ready, table_text
 from sparsetoken.theory.oracle import bayes_error, oracle_error
@@ -73,8 +74,8 @@ class Plan:
             "pooled": Pooled(),
         }
         with one_blas_thread():
-            found = {name: float(oracle_error(self.task, kind)) for name, kind in kinds.items()}
-            return found | {"bayes": float(bayes_error(self.task))}
+            found = {name: float(oracle_error(self.answer, kind)) for name, kind in kinds.items()}
+            return found | {"bayes": float(bayes_error(self.answer))}
 
     @cached_property
     def capacities(self) -> dict[str, float]:
@@ -103,9 +104,9 @@ class Plan:
         return self._task(self.best)
 
     def _task(self, option: Option | None) -> Task:
-        if self.unknown is None or option is None or option.needed is None:
+        if option is None:
             return self.task
-        return Line.of(self.unknown, self.task, self.samples, self.dim).task_at(option.needed)
+        return task_of(option, self.task, self.samples, self.unknown, self.dim)
 
     @property
     def _outlook(self) -> Outlook:

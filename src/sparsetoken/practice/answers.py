@@ -201,9 +201,8 @@ def _settle(
             tried[x] = tuner.asked.goal.bad(tuned.value) - target(task, n), tuned
         return tried[x][0]
 
-    task, n = line.at(ease - 0.05)
+    task, n = line.at(max(ease - 0.05, line.hardest))
     slope = (tuner.draft(task, n, knobs)[0] - tuner.draft(*line.at(ease), knobs)[0]) / 0.05
-    ease = min(max(ease, line.hardest), line.easiest)
     good, poor = math.inf, -math.inf
     away = TOLERANCE
     for _ in range(60):

@@ -50,13 +50,18 @@ class Candidate(NamedTuple):
 class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What the poolings share: input, cross-validation, readout, calibration, prediction."""
 
-    # what subclasses have as parameters
-    ridge: float | Literal["auto"]
-    whiten: bool
-    loss: Loss | None
-    calibrate: bool
-    n_tokens: int
-    folds: int
+    def __init__(
+        self,
+        *,
+        ridge: float | Literal["auto"] = "auto",
+        whiten: bool = True,
+        loss: Loss | None = None,
+        calibrate: bool = True,
+        n_tokens: int = 1,
+        folds: int = 5,
+    ) -> None:
+        self.ridge, self.whiten, self.loss = ridge, whiten, loss
+        self.calibrate, self.n_tokens, self.folds = calibrate, n_tokens, folds
 
     @abstractmethod
     def _candidates(

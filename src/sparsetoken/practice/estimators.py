@@ -61,19 +61,6 @@ class PooledClassifier(BagClassifier):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        ridge: float | Literal["auto"] = "auto",
-        whiten: bool = True,
-        loss: Loss | None = None,
-        calibrate: bool = True,
-        n_tokens: int = 1,
-        folds: int = 5,
-    ) -> None:
-        self.ridge, self.whiten, self.loss = ridge, whiten, loss
-        self.calibrate, self.n_tokens, self.folds = calibrate, n_tokens, folds
-
     def _candidates(
         self, data: TrainingData, whitening: Whitening, train: FloatArray
     ) -> Iterator[Candidate]:
@@ -90,19 +77,6 @@ class VectorizedClassifier(BagClassifier):
     For bags of one length whose places mean something. Parameters and attributes are those of
     `PooledClassifier`.
     """
-
-    def __init__(
-        self,
-        *,
-        ridge: float | Literal["auto"] = "auto",
-        whiten: bool = True,
-        loss: Loss | None = None,
-        calibrate: bool = True,
-        n_tokens: int = 1,
-        folds: int = 5,
-    ) -> None:
-        self.ridge, self.whiten, self.loss = ridge, whiten, loss
-        self.calibrate, self.n_tokens, self.folds = calibrate, n_tokens, folds
 
     def _candidates(
         self, data: TrainingData, whitening: Whitening, train: FloatArray
@@ -133,9 +107,9 @@ class AttentionClassifier(BagClassifier):
         "joint" continues from the two-step query by L-BFGS on all parameters, and keeps the result
         if it does better on held-out bags (`joint_` says which).
     reuse : "all", "cross" or "split"
-        Which bags fit the readout: those that taught the query (the default: on small data it is
-        as good as the others and the simplest), the same but each seen through a query that has not
-        seen it, or every other bag, as in the theory.
+        Which bags fit the readout: those that taught the query, the same but each seen through a
+        query that has not seen it, or every other bag, as in the theory (benchmarks/digits.py
+        compares them).
     sharpness : float or "auto"
         Length of the query in whitened coordinates; "auto" takes the best of six by
         cross-validation, in which whitening and query are learned anew in each fold. 0 is mean
@@ -167,9 +141,11 @@ class AttentionClassifier(BagClassifier):
         n_tokens: int = 1,
         folds: int = 5,
     ) -> None:
+        super().__init__(
+            ridge=ridge, whiten=whiten, loss=loss, calibrate=calibrate, n_tokens=n_tokens,
+            folds=folds,
+        )  # fmt: skip
         self.query, self.reuse, self.sharpness = query, reuse, sharpness
-        self.ridge, self.whiten, self.loss = ridge, whiten, loss
-        self.calibrate, self.n_tokens, self.folds = calibrate, n_tokens, folds
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -8,22 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sparsetoken.model.classifiers import Pooled, Vectorized
-from sparsetoken.practice.answers import Unknown
+from sparsetoken.model.task import Task
+from sparsetoken.practice.answers import Line, Unknown
 from sparsetoken.practice.goals import Goal
-from sparsetoken.practice.tuning import Asked, AttentionTuner, LinearTuner, Tuned, Tuner
+from sparsetoken.practice.tuning import Tuned
 
 NAMES = ("attention", "vectorized", "pooled")
 EDGE = 0.01  # attention must be better by this part, or pooling is recommended: it is simpler
-
-
-def tuners(asked: Asked) -> dict[str, Tuner]:
-    """One for each classifier, by name."""
-    return {
-        "attention": AttentionTuner(asked),
-        "vectorized": LinearTuner("vectorized", asked, Vectorized()),
-        "pooled": LinearTuner("pooled", asked, Pooled()),
-    }
 
 
 @dataclass(frozen=True)
@@ -110,3 +101,12 @@ def recommended(options: tuple[Option, ...], goal: Goal, unknown: Unknown | None
             if (1 - EDGE) * cost(option) <= cost(first):
                 return option
     return first
+
+
+def task_of(
+    option: Option, task: Task, samples: int | None, unknown: Unknown | None, dim: int
+) -> Task:
+    """The task of an answer: as given, or with the strength or length that was solved for."""
+    if unknown is None or option.needed is None:
+        return task
+    return Line.of(unknown, task, samples, dim).task_at(option.needed)

@@ -11,7 +11,8 @@ import numpy as np
 
 from sparsetoken.model.task import Task
 from sparsetoken.practice.answers import MOST_SAMPLES, Line, Unknown, approach
-from sparsetoken.practice.options import NAMES, Option, recommended, tuners
+from sparsetoken.practice.options import NAMES, Option, recommended
+from sparsetoken.practice.tuners import tuners
 from sparsetoken.practice.tuning import Asked, Knobs, Tuner
 
 _CHANGE = 0.2  # of strength, sparsity and prevalence
@@ -54,9 +55,10 @@ class Outlook:
             return Option(option.classifier, None, value, value, None)
         assert goal.target is not None
         bad = goal.bad(goal.target)
-        if bad >= goal.hopeless(task):  # one class for all reaches the target
-            return Option(option.classifier, 0.0, goal.target, goal.target, None)
         line = Line.of(self.unknown, task, self.samples, self.asked.dim)
+        if bad >= goal.hopeless(task):  # one class for all reaches the target
+            hardest = line.value(line.hardest)
+            return Option(option.classifier, hardest, goal.target, goal.target, None)
         if option.needed is not None:
             line = line.starting(option.needed)
         ease, _ = approach(tuner, line, lambda *_: bad, start)

@@ -16,7 +16,8 @@ from sparsetoken.model.task import Task
 from sparsetoken.practice.advice import Plan
 from sparsetoken.practice.answers import MOST_SAMPLES, Line, Unknown, solve_for
 from sparsetoken.practice.goals import Goal, Name, goal_of
-from sparsetoken.practice.options import Check, Option, recommended, tuners
+from sparsetoken.practice.options import Check, Option, recommended, task_of
+from sparsetoken.practice.tuners import tuners
 from sparsetoken.practice.tuning import Asked, Tuner
 from sparsetoken.simulation.experiment import simulate
 from sparsetoken.theory.alignment import align, best_steps
@@ -109,7 +110,8 @@ def plan(
     Protocol(loss=asked.loss)  # refuses what is not a loss
     with one_blas_thread():
         options = tuple(_option(tuner, task, samples, solved) for tuner in tuners(asked).values())
-        warnings = tuple(_warnings(task, goal, dim, options, asked.loss))
+        there = task_of(options[0], task, samples, solved, dim)
+        warnings = tuple(_warnings(there, goal, dim, options[0], asked.loss))
         best = recommended(options, goal, solved)
         seen = _simulated(task, best, asked, samples, solved, seed) if check and best else None
     return Plan(task, goal, asked, solved, samples, options, warnings, seen)
@@ -171,8 +173,7 @@ def _simulated(
 ) -> Check:
     """The recommended classifier, trained again and again."""
     assert best.tuned is not None and best.value is not None
-    if unknown is not None and best.needed is not None:
-        task = Line.of(unknown, task, samples, asked.dim).task_at(best.needed)
+    task = task_of(best, task, samples, unknown, asked.dim)
     run = simulate(
         task, best.tuned.classifier, best.tuned.protocol, asked.dim, repeats=_REPEATS, seed=seed
     )
@@ -180,10 +181,8 @@ def _simulated(
     return Check(best.value, tuple(values))
 
 
-def _warnings(
-    task: Task, goal: Goal, dim: int, options: tuple[Option, ...], loss: Loss
-) -> Iterator[str]:
-    """What a user might run into."""
+def _warnings(task: Task, goal: Goal, dim: int, attention: Option, loss: Loss) -> Iterator[str]:
+    """What a user might run into, on the task of attention's answer."""
     if dim < _SMALL:
         yield (
             f"dim={dim} is small and the theory is a limit of many dimensions: see check=True "
@@ -195,7 +194,7 @@ def _warnings(
             f"one class is rare: naming the other one always has error {rare:g} already; ask for "
             "target_auc, target_sensitivity or costs instead"
         )
-    tuned = options[0].tuned
+    tuned = attention.tuned
     if tuned is not None and tuned.query is not None:
         samples = tuned.protocol.query_samples
         plain = align(task, Protocol(samples, loss=loss)).cosine
