@@ -16,7 +16,8 @@ one is pure noise. The story in the order of the public names:
 7. `grid` and `sweep` ask many such questions and keep the answers in a `Store`.
 8. `plan` says which pooling, how many labelled samples, and how many of them for the query.
 9. `AttentionClassifier`, `PooledClassifier`, `VectorizedClassifier` learn from your own bags of
-   embeddings, with the scikit-learn API.
+   embeddings, with the scikit-learn API; `estimate_task` says how strong and how sparse their
+   signal is, ready for `plan`.
 
 >>> import sparsetoken as st
 >>> task = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
@@ -51,10 +52,16 @@ if TYPE_CHECKING:
     from sparsetoken.model.task import Sample as Sample
     from sparsetoken.model.task import Task as Task
     from sparsetoken.practice.advice import Plan as Plan
+    from sparsetoken.practice.comparison import compare_poolings as compare_poolings
     from sparsetoken.practice.estimators import AttentionClassifier as AttentionClassifier
     from sparsetoken.practice.estimators import PooledClassifier as PooledClassifier
     from sparsetoken.practice.estimators import VectorizedClassifier as VectorizedClassifier
+    from sparsetoken.practice.files import load_bags as load_bags
+    from sparsetoken.practice.findings import Pilot as Pilot
+    from sparsetoken.practice.pilot import estimate_task as estimate_task
     from sparsetoken.practice.plan import plan as plan
+    from sparsetoken.practice.storage import load_classifier as load_classifier
+    from sparsetoken.practice.storage import save_classifier as save_classifier
     from sparsetoken.reproduction.reproduce import reproduce as reproduce
     from sparsetoken.simulation.experiment import simulate as simulate
     from sparsetoken.simulation.results import Simulation as Simulation
@@ -115,6 +122,11 @@ _HOMES = {
     "practice.plan": ("plan",),
     "practice.advice": ("Plan",),
     "practice.estimators": ("AttentionClassifier", "PooledClassifier", "VectorizedClassifier"),
+    "practice.comparison": ("compare_poolings",),
+    "practice.pilot": ("estimate_task",),
+    "practice.findings": ("Pilot",),
+    "practice.files": ("load_bags",),
+    "practice.storage": ("save_classifier", "load_classifier"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

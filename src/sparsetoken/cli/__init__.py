@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import tyro
 
 import sparsetoken as st
+from sparsetoken.cli.bags import Fit, Score
 from sparsetoken.cli.output import note
 from sparsetoken.cli.planning import Plan
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
@@ -30,6 +31,8 @@ Command = (
     | Annotated[Capacity, tyro.conf.subcommand("capacity")]
     | Annotated[Oracle, tyro.conf.subcommand("oracle")]
     | Annotated[Plan, tyro.conf.subcommand("plan")]
+    | Annotated[Fit, tyro.conf.subcommand("fit")]
+    | Annotated[Score, tyro.conf.subcommand("score")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]

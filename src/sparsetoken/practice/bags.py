@@ -80,6 +80,31 @@ class Bags:
         offsets = np.concatenate([[0], np.cumsum([len(array) for array in arrays])])
         return cls(_finite(np.concatenate(arrays)), offsets)._checked()
 
+    @classmethod
+    def of_flat(cls, tokens: Any, offsets: ArrayLike) -> Bags:
+        """From tokens (N, d) and offsets (n + 1,): 0, then where each bag ends, N at last."""
+        tokens = _numbers(np.asarray(tokens), "X")
+        bounds = np.asarray(offsets)
+        if tokens.ndim != 2 or not tokens.size:
+            raise ValueError(f"X must have shape (tokens, dim), none 0, got {tokens.shape}")
+        if bounds.dtype.kind not in "iu" or bounds.ndim != 1 or len(bounds) < 2:
+            raise ValueError(
+                "offsets must be at least two whole numbers in one dimension, got "
+                f"{bounds.dtype} of shape {bounds.shape}"
+            )
+        if bounds[0] != 0 or bounds[-1] != len(tokens):
+            raise ValueError(
+                f"offsets must go from 0 to the number of tokens, {len(tokens)}, got {bounds[0]} "
+                f"to {bounds[-1]}"
+            )
+        falling = np.flatnonzero(bounds[1:] < bounds[:-1])
+        if len(falling):
+            k = int(falling[0])
+            raise ValueError(
+                f"offsets must not fall, got {bounds[k]} and then {bounds[k + 1]} (bag {k})"
+            )
+        return cls(_finite(tokens), bounds.astype(np.intp))._checked()
+
     def _checked(self) -> Bags:
         empty = np.flatnonzero(self.lengths == 0)
         if len(empty):

@@ -75,7 +75,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, mask: Any = None) -> BagClassifier:
         """Learn from bags X (see the class) with two kinds of labels y."""
         bags = self._bags(X, mask, reset=True)
-        labels = self._labels(y, len(bags))
+        self.classes_, labels = two_classes(y, len(bags), type(self).__name__)
         weights = _check_sample_weight(sample_weight, np.empty((len(bags), 1)), dtype=float)
         if np.any(weights < 0) or not all(weights[labels == side].sum() > 0 for side in (1, -1)):
             raise ValueError(
@@ -220,30 +220,24 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"{name} must be a whole number of at least {least}, got {value!r}"
                 )
 
-    def _labels(self, y: Any, count: int) -> FloatArray:
-        if y is None:
-            raise ValueError(
-                f"requires y to be passed, but the target y is None: {type(self).__name__} learns "
-                "from labels"
-            )
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        self.classes_, index = np.unique(y, return_inverse=True)
-        if len(index) != count:
-            check_consistent_length(np.empty(count), y)
-        if len(self.classes_) != 2:
-            kind = type_of_target(y)
-            words = "1 class" if len(self.classes_) == 1 else f"{len(self.classes_)} classes"
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"{kind}: {type(self).__name__} needs two classes, got {words}"
-            )
-        return np.where(index == 1, 1.0, -1.0)
+    def _attention(self, bags: Bags) -> FloatArray:
+        """Weights of all tokens (N,), of sum 1 in each bag."""
+        return 1.0 / bags.spread(bags.lengths.astype(float))
 
-    @abstractmethod
     def _features(self, bags: Bags) -> FloatArray:
         """Whitened features (n, p) of new bags."""
+        return self._whitening(bags.pool(self._attention(bags)))
+
+    def _parts(self, bags: Bags) -> FloatArray:
+        """What each token (N,) adds to the score of its bag."""
+        level = self._whitening.root @ self.coef_[0]
+        return self._attention(bags) * (bags.project(level) - self._whitening.mean @ level)
+
+    def contributions(self, X: Any, mask: Any = None) -> list[FloatArray]:
+        """What each token adds to the score: arrays (L_i,), of sum score − `intercept_`."""
+        check_is_fitted(self)
+        bags = self._bags(X, mask, reset=False)
+        return np.split(self._parts(bags), bags.offsets[1:-1])
 
     def decision_function(self, X: Any, mask: Any = None) -> FloatArray:
         """Scores (n,); above 0 means the second class."""
@@ -268,3 +262,25 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         tags.input_tags.three_d_array = True
         return tags
+
+
+def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
+    """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,)."""
+    if y is None:
+        raise ValueError(
+            f"requires y to be passed, but the target y is None: {who} learns from labels"
+        )
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    classes, index = np.unique(y, return_inverse=True)
+    if len(index) != count:
+        check_consistent_length(np.empty(count), y)
+    if len(classes) != 2:
+        kind = type_of_target(y)
+        words = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is "
+            f"{kind}: {who} needs two classes, got {words}"
+        )
+    return classes, np.where(index == 1, 1.0, -1.0)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetoken.model.losses import Loss
 from sparsetoken.practice.bags import Bags, FloatArray
 from sparsetoken.practice.classification import BagClassifier, Candidate, TrainingData
-from sparsetoken.practice.learning import Whitening, train_all, two_step_query
+from sparsetoken.practice.learning import Whitening, refined, train_all, two_step_query
 
 _ENERGY = 2.0  # of the query's ridge at the start of joint training, in units of the readout's
 _SHARPNESSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # of "auto", 0 is mean pooling
@@ -67,9 +67,6 @@ class PooledClassifier(BagClassifier):
         means = whitening(data.means)
         yield Candidate(0.0, means, means, train)
 
-    def _features(self, bags: Bags) -> FloatArray:
-        return self._whitening(bags.mean())
-
 
 class VectorizedClassifier(BagClassifier):
     """All tokens of a bag side by side and a linear readout, one weight for each place.
@@ -94,6 +91,10 @@ class VectorizedClassifier(BagClassifier):
             )
         return self._whitening(np.asarray(bags.tokens, dtype=float)).reshape(len(bags), -1)
 
+    def _parts(self, bags: Bags) -> FloatArray:
+        features, dim = self._features(bags), bags.dim
+        return (features * self.coef_[0]).reshape(-1, dim).sum(axis=1)
+
 
 class AttentionClassifier(BagClassifier):
     """Attention pooling with a query learned in two gradient steps, and a linear readout.
@@ -104,8 +105,9 @@ class AttentionClassifier(BagClassifier):
     Parameters
     ----------
     query : "two-step" or "joint"
-        "joint" continues from the two-step query by L-BFGS on all parameters, and keeps the result
-        if it does better on held-out bags (`joint_` says which).
+        "joint" goes on from the two-step query: one round of expectation–maximisation (which tokens
+        carry the signal?), then L-BFGS on all parameters; the result is kept if it does better on
+        held-out bags (`joint_` says which).
     reuse : "all", "cross" or "split"
         Which bags fit the readout: those that taught the query, the same but each seen through a
         query that has not seen it, or every other bag, as in the theory (benchmarks/digits.py
@@ -168,8 +170,11 @@ class AttentionClassifier(BagClassifier):
 
     def _query(self, data: TrainingData, whitening: Whitening, train: FloatArray) -> FloatArray:
         """Logits of all tokens (N,) at sharpness 1, by the query of some bags; it is kept."""
-        means = whitening(data.means)
-        self._direction = two_step_query(data.bags, means, data.labels, train, whitening)
+        bags, labels = data.bags, data.labels
+        query = two_step_query(bags, whitening(data.means), labels, train, whitening)
+        if self.query == "joint":
+            query = refined(bags, query, labels, train, whitening).query
+        self._direction = query
         return data.bags.project(whitening.root @ self._direction)
 
     def _candidates(
@@ -249,9 +254,6 @@ class AttentionClassifier(BagClassifier):
 
     def _attention(self, bags: Bags) -> FloatArray:
         return bags.softmax(bags.project(self._whitening.root @ self.query_))
-
-    def _features(self, bags: Bags) -> FloatArray:
-        return self._whitening(bags.pool(self._attention(bags)))
 
     def attention(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """The weights of each bag's tokens: a list of arrays (L_i,), each of sum 1."""

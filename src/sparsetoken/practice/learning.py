@@ -12,13 +12,14 @@ applied to it. No step sizes are left; the length of q is the sharpness, chosen 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.losses import Loss
 from sparsetoken.practice.bags import Bags, FloatArray
+from sparsetoken.practice.mixture import Mixture, histogram
 
 _MOST_IN_SHRINKAGE = 1 << 23  # numbers; of more tokens, evenly chosen ones give the shrinkage
 _MOST_STEPS = 500
@@ -91,6 +92,32 @@ def two_step_query(
     query = whitening.root @ query
     norm = float(np.linalg.norm(query))
     return query / norm if norm > 0 else query
+
+
+class Refined(NamedTuple):
+    """A better direction, and what it is the difference of the classes of."""
+
+    query: FloatArray  # (d,), of norm 1, whitened
+    pooled: FloatArray  # (n, d), tokens weighted by their chance to carry the signal, not whitened
+
+
+def refined(
+    bags: Bags, query: FloatArray, labels: FloatArray, weights: FloatArray, whitening: Whitening
+) -> Refined:
+    """One round of expectation–maximisation: along a query, how likely does each token carry the
+    signal? The difference of the classes, tokens weighted by that, is a better query."""
+    level = bags.project(whitening.root @ query)
+    share = bags.spread(np.where(labels < 0, weights, 0.0))
+    share = share / share.sum()
+    level -= share @ level
+    level /= max(float(np.sqrt(share @ level**2)), 1e-300)
+    counted = bags.spread(np.where(labels > 0, weights, 0.0))
+    mixture = Mixture.fit(histogram(level[None], counted[None]))
+    chance = mixture.chance(level[None])[0]
+    pooled = bags.pool(chance) - np.outer(bags.total(chance), whitening.mean)
+    better = balanced(labels, weights) @ pooled @ whitening.root
+    norm = float(np.linalg.norm(better))
+    return Refined(better / norm if norm > 0 else better, pooled)
 
 
 def balanced(labels: FloatArray, weights: FloatArray) -> FloatArray:

@@ -1,0 +1,147 @@
+"""Fitted classifiers in files: numbers and words in an npz archive, nothing to unpickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sparsetoken.model.losses import LOSSES
+from sparsetoken.practice.classification import BagClassifier
+from sparsetoken.practice.estimators import (
+    AttentionClassifier,
+    PooledClassifier,
+    VectorizedClassifier,
+)
+from sparsetoken.practice.files import read_arrays
+from sparsetoken.practice.learning import Whitening
+
+_KINDS: dict[str, type[BagClassifier]] = {
+    "attention": AttentionClassifier,
+    "pooled": PooledClassifier,
+    "vectorized": VectorizedClassifier,
+}
+_ARRAYS = ("classes", "coef", "intercept", "mean", "root", "query")
+_FORMAT = "sparsetoken classifier 1"
+
+
+def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier to a file; an old one is replaced only by a whole new one.
+
+    >>> from sparsetoken import Task
+    >>> sample = Task(length=5, sparsity=1, strength=5.0).sample(100, dim=8, rng=0)
+    >>> classifier = AttentionClassifier().fit(sample.tokens, sample.labels)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_classifier(classifier, f"{folder}/model")
+    ...     again = load_classifier(f"{folder}/model")
+    >>> bool(np.all(again.decision_function(sample.tokens)
+    ...             == classifier.decision_function(sample.tokens)))
+    True
+    """
+    kinds = [name for name, kind in _KINDS.items() if type(classifier) is kind]
+    if not kinds:
+        allowed = ", ".join(kind.__name__ for kind in _KINDS.values())
+        raise ValueError(
+            f"save_classifier: classifier must be one of {allowed}, got {type(classifier).__name__}"
+        )
+    check_is_fitted(classifier)
+    settings = classifier.get_params()
+    names = [name for name, loss in LOSSES.items() if loss == settings["loss"]]
+    if settings["loss"] is not None and not names:
+        raise ValueError(
+            f"save_classifier: loss must be one of {', '.join(LOSSES)} as they are, got "
+            f"{settings['loss']!r}"
+        )
+    settings["loss"] = names[0] if names else None
+    classes = classifier.classes_
+    if classes.dtype.kind not in "biufSU":
+        classes = np.array([str(each) for each in classes])
+    learned = {
+        "ridge": float(classifier.ridge_),
+        "sharpness": float(classifier.sharpness_),
+        "features": int(classifier.n_features_in_),
+        "tokens": int(getattr(classifier, "_length", 0)),
+        "joint": bool(getattr(classifier, "joint_", False)),
+    }
+    words = {"format": _FORMAT, "kind": kinds[0], "settings": settings, "learned": learned}
+    arrays = {
+        "about": np.array(json.dumps(words, default=_plain)),
+        "classes": classes,
+        "coef": classifier.coef_,
+        "intercept": classifier.intercept_,
+        "mean": classifier._whitening.mean,
+        "root": classifier._whitening.root,
+        "query": getattr(classifier, "query_", np.zeros(0)),
+    }
+    target = Path(path)
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            np.savez(stream, **arrays)
+        os.replace(draft, target)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
+    """The classifier that `save_classifier` wrote."""
+    arrays = read_arrays(path, ("about", *_ARRAYS))
+    try:
+        return _restored(arrays)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{os.fspath(path)}: this is not a saved classifier ({error})") from error
+
+
+def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
+    missing = [name for name in ("about", *_ARRAYS) if name not in arrays]
+    if missing:
+        raise ValueError(f"{missing[0]} is missing")
+    about = json.loads(str(arrays["about"]))
+    if about["format"] != _FORMAT:
+        raise ValueError(f"the format is {about['format']!r}, not {_FORMAT!r}")
+    settings, learned, kind = about["settings"], about["learned"], about["kind"]
+    if kind not in _KINDS:
+        raise ValueError(f"the kind is {kind!r}, not one of {', '.join(_KINDS)}")
+    if settings["loss"] is not None:
+        settings["loss"] = LOSSES[settings["loss"]]
+    classifier = _KINDS[kind](**settings)
+    classifier._check_parameters()
+    dim, features, tokens = len(arrays["mean"]), int(learned["features"]), int(learned["tokens"])
+    width = dim * tokens if kind == "vectorized" else dim
+    shapes = {
+        "classes": (2,), "coef": (1, width), "intercept": (1,), "mean": (dim,), "root": (dim, dim),
+        "query": (dim,) if kind == "attention" else (0,),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape or dim == 0:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
+        if name != "classes":
+            arrays[name] = arrays[name].astype(float)
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} has numbers that are not finite")
+    if features != dim * classifier.n_tokens:
+        raise ValueError(f"{features} features do not fit dimension {dim}")
+    classifier.classes_, classifier.n_features_in_ = arrays["classes"], features
+    classifier.coef_, classifier.intercept_ = arrays["coef"], arrays["intercept"]
+    classifier._whitening = Whitening(arrays["mean"], arrays["root"])
+    classifier.ridge_ = float(learned["ridge"])
+    classifier.sharpness_ = float(learned["sharpness"])
+    if kind == "attention":
+        classifier.query_, classifier.joint_ = arrays["query"], bool(learned["joint"])
+    if kind == "vectorized":
+        classifier._length = tokens
+    return classifier
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} cannot be saved")
