@@ -35,7 +35,8 @@ ROOMS = {
     ).split(),
     "practice": (
         "goals descent tuning tuners answers options outlook wording advice plan bags mixture "
-        "learning classification estimators comparison diagnosis findings pilot files storage"
+        "whitening learning readout classification estimators comparison diagnosis findings pilot "
+        "files storage"
     ).split(),
     "cli": "output questions planning bags studies".split(),
 }
@@ -60,7 +61,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "mpi4py": {"execution.py"},
     "sklearn": {
         f"practice/{name}.py"
-        for name in ("learning", "classification", "estimators", "comparison", "storage")
+        for name in ("whitening", "classification", "estimators", "comparison", "storage")
     },
 }
 NOT_THEORY_OF_LAWS = {"task", "classifiers", "protocol"}

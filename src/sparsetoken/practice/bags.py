@@ -147,14 +147,16 @@ class Bags:
 
     def pool(self, weights: FloatArray) -> FloatArray:
         """Σ_l weight_l · token_l of each bag: (n, d) for weights (N,), (k, n, d) for (k, N)."""
+        from scipy.sparse import csr_array
+
         many = np.atleast_2d(weights)
         pooled = np.empty((len(many), len(self), self.dim))
         for bags, rows in self.blocks():
-            starts = self.offsets[bags] - self.offsets[bags.start]
+            ends = self.offsets[bags.start : bags.stop + 1] - rows.start
             tokens = np.asarray(self.tokens[rows], dtype=float)
-            for index, weight in enumerate(many):
-                weighted = tokens * weight[rows, None]
-                pooled[index, bags] = np.add.reduceat(weighted, starts, axis=0)
+            places, shape = np.arange(len(tokens)), (len(ends) - 1, len(tokens))
+            for index, weight in enumerate(many):  # a row of the sparse matrix is a bag
+                pooled[index, bags] = csr_array((weight[rows], places, ends), shape=shape) @ tokens
         return pooled if np.ndim(weights) == 2 else pooled[0]
 
     def mean(self) -> FloatArray:

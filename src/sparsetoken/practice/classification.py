@@ -23,9 +23,12 @@ from sklearn.utils.validation import (
 
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.practice.bags import Bags, FloatArray
-from sparsetoken.practice.learning import Whitening, fit_readout, sigmoid_fit
+from sparsetoken.practice.readout import ReadoutFit, sigmoid_fit
+from sparsetoken.practice.whitening import Moments, Whitening
 
-_RIDGES = (1e3, 1e2, 10.0, 1.0, 0.1, 0.01)  # of "auto", in units of the features' variance
+_SHRINKAGES = (0.0, 0.3, 1.0)  # of "auto", at least; 0 leaves it to Ledoit and Wolf
+_ROUGH = 1e-4  # tolerance of fits that are only compared
+_RIDGES = (1e2, 10.0, 1.0, 0.1, 0.01)  # of "auto", in units of the features' variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +58,13 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         ridge: float | Literal["auto"] = "auto",
         whiten: bool = True,
+        shrinkage: float | Literal["auto"] = "auto",
         loss: Loss | None = None,
         calibrate: bool = True,
         n_tokens: int = 1,
         folds: int = 5,
     ) -> None:
-        self.ridge, self.whiten, self.loss = ridge, whiten, loss
+        self.ridge, self.whiten, self.shrinkage, self.loss = ridge, whiten, shrinkage, loss
         self.calibrate, self.n_tokens, self.folds = calibrate, n_tokens, folds
 
     @abstractmethod
@@ -87,43 +91,53 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._fit_all(data)
         return self
 
-    def _whitened(self, data: TrainingData, train: FloatArray) -> Whitening:
+    def _whitenings(
+        self, data: TrainingData, train: FloatArray, shrinkages: tuple[float, ...]
+    ) -> dict[float, Whitening]:
         """From the tokens of the first class alone: there they are noise."""
         if not self.whiten:
-            return Whitening.none(data.bags.dim)
-        return Whitening.of(data.bags, np.where(data.labels < 0, train, 0.0))
+            return {0.0: Whitening.none(data.bags.dim)}
+        moments = Moments.of(data.bags, np.where(data.labels < 0, train, 0.0))
+        return {least: moments.whitening(least) for least in shrinkages}
 
     def _select(self, data: TrainingData) -> None:
-        """The ridge and sharpness with the least out-of-fold loss, and the calibration there."""
-        held_out: dict[tuple[float, float], FloatArray] = {}
+        """Shrinkage, sharpness and ridge with the least out-of-fold loss; the calibration there."""
+        held_out: dict[tuple[float, float, float], FloatArray] = {}
         n = len(data.labels)
-        asks = self.ridge == "auto" or len(self._sharpnesses()) > 1 or self.calibrate
+        free = (self._shrinkages(), self._sharpnesses())
+        asks = self.ridge == "auto" or max(map(len, free)) > 1 or self.calibrate
         for fold in self._folds(data) if asks else ():
             train = np.where(fold, 0.0, data.weights)
-            for each in self._candidates(data, self._whitened(data, train), train):
-                start = None
-                for factor, ridge in self._ridges(each):
-                    start = self._readout(data, each, ridge, start)
-                    into = held_out.setdefault((each.sharpness, factor), np.zeros(n))
-                    into[fold] = each.scored[fold] @ start[:-1] + start[-1]
+            for least, whitening in self._whitenings(data, train, self._shrinkages()).items():
+                for each in self._candidates(data, whitening, train):
+                    fit = ReadoutFit(each.fitted, data.labels, each.weights)
+                    start = None
+                    for factor, ridge in self._ridges(each):
+                        start = fit(self._loss, ridge, start, _ROUGH)
+                        key = (least, each.sharpness, factor)
+                        into = held_out.setdefault(key, np.zeros(n))
+                        into[fold] = each.scored[fold] @ start[:-1] + start[-1]
 
         if not held_out and asks:
             warnings.warn(
-                "one class has a single bag, nothing can be held out: ridge and sharpness are not "
-                "tuned, probabilities not calibrated",
+                "one class has a single bag, nothing can be held out: shrinkage, sharpness and "
+                "ridge are not tuned, probabilities not calibrated",
                 UserWarning,
                 stacklevel=3,
             )
         if not held_out:
             self.cv_losses_ = {}
-            self.sharpness_ = self._sharpnesses()[0]
-            self._factor, self._calibration = 1.0, np.array([1.0, 0.0])
+            self._choose((self._shrinkages()[0], self._sharpnesses()[0], 1.0))
+            self._calibration = np.array([1.0, 0.0])
             return
         judged = {key: self._calibrated(data, scores) for key, scores in held_out.items()}
         self.cv_losses_ = {key: loss for key, (loss, _) in judged.items()}
         best = min(self.cv_losses_, key=lambda key: self.cv_losses_[key])
-        self.sharpness_, self._factor = best
+        self._choose(best)
         self._calibration = judged[best][1]
+
+    def _choose(self, key: tuple[float, float, float]) -> None:
+        self.shrinkage_, self.sharpness_, self._factor = key
 
     def _calibrated(self, data: TrainingData, scores: FloatArray) -> tuple[float, FloatArray]:
         """Logistic loss of held-out scores, after the sigmoid that fits them; that sigmoid."""
@@ -134,24 +148,20 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(np.average(np.logaddexp(0.0, -margin), weights=data.weights)), sigmoid
 
     def _fit_all(self, data: TrainingData) -> None:
-        self._whitening = self._whitened(data, data.weights)
-        self.ridge_, readout = self._trained(data, self._whitening, data.weights)
+        self._whitening, self.ridge_, readout = self._trained(data, data.weights)
         self._set_readout(readout)
 
     def _trained(
-        self, data: TrainingData, whitening: Whitening, train: FloatArray
-    ) -> tuple[float, FloatArray]:
-        """The ridge, and (w, b) of the selected sharpness and ridge, from some bags."""
+        self, data: TrainingData, train: FloatArray
+    ) -> tuple[Whitening, float, FloatArray]:
+        """Whitening, ridge, and (w, b) as selected, from some bags."""
+        (whitening,) = self._whitenings(data, train, (self.shrinkage_,)).values()
         for each in self._candidates(data, whitening, train):
             if each.sharpness == self.sharpness_:
                 ridge = dict(self._ridges(each))[self._factor]
-                return ridge, self._readout(data, each, ridge)
+                fit = ReadoutFit(each.fitted, data.labels, each.weights)
+                return whitening, ridge, fit(self._loss, ridge)
         raise AssertionError("the selected sharpness is one of the candidates")
-
-    def _readout(
-        self, data: TrainingData, each: Candidate, ridge: float, start: FloatArray | None = None
-    ) -> FloatArray:
-        return fit_readout(each.fitted, data.labels, each.weights, self._loss, ridge, start)
 
     def _set_readout(self, readout: FloatArray) -> None:
         """`coef_` and `intercept_` act on whitened features; calibrated on held-out bags."""
@@ -184,6 +194,11 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _sharpnesses(self) -> tuple[float, ...]:
         return (0.0,)
 
+    def _shrinkages(self) -> tuple[float, ...]:
+        if not self.whiten:
+            return (0.0,)
+        return _SHRINKAGES if self.shrinkage == "auto" else (float(self.shrinkage),)
+
     @property
     def _loss(self) -> Loss:
         return Logistic() if self.loss is None else self.loss
@@ -213,6 +228,12 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             isinstance(self.ridge, int | float | np.number) and 0 < self.ridge < np.inf
         ):
             raise ValueError(f"ridge must be 'auto' or a number above 0, got {self.ridge!r}")
+        if self.shrinkage != "auto" and not (
+            isinstance(self.shrinkage, int | float | np.number) and 0 <= self.shrinkage <= 1
+        ):
+            raise ValueError(
+                f"shrinkage must be 'auto' or a number from 0 to 1, got {self.shrinkage!r}"
+            )
         for name in ("n_tokens", "folds"):
             value, least = getattr(self, name), 1 if name == "n_tokens" else 2
             if not isinstance(value, int | np.integer) or value < least:

@@ -68,8 +68,8 @@ def compare_poolings(
     Examples
     --------
     >>> from sparsetoken import Task
-    >>> sample = Task(length=8, sparsity=1, strength=5.0).sample(120, dim=6, rng=0)
-    >>> table = compare_poolings(sample.tokens, sample.labels).set_index("pooling")
+    >>> sample = Task(length=8, sparsity=1, strength=5.0).sample(90, dim=4, rng=0)
+    >>> table = compare_poolings(sample.tokens, sample.labels, folds=3).set_index("pooling")
     >>> bool(table.error["attention"] < 0.1 < table.error["pooled"])
     True
     """

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsetoken.practice.bags import Bags, FloatArray
-from sparsetoken.practice.learning import Whitening
 from sparsetoken.practice.mixture import Mixture, cumulative
+from sparsetoken.practice.whitening import Whitening
 
 _SURE = 4.0  # standard errors from which a deviation is not chance
 _SHARED = 0.1  # of the variance of a mean token, that shared parts of tokens may add

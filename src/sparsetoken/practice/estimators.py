@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetoken.model.losses import Loss
 from sparsetoken.practice.bags import Bags, FloatArray
 from sparsetoken.practice.classification import BagClassifier, Candidate, TrainingData
-from sparsetoken.practice.learning import Whitening, refined, train_all, two_step_query
+from sparsetoken.practice.learning import refined, train_all, two_step_query
+from sparsetoken.practice.whitening import Whitening
 
 _ENERGY = 2.0  # of the query's ridge at the start of joint training, in units of the readout's
 _SHARPNESSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # of "auto", 0 is mean pooling
@@ -32,9 +33,13 @@ class PooledClassifier(BagClassifier):
     Parameters
     ----------
     ridge : float or "auto"
-        λ in the objective; "auto" takes the best of six by cross-validation.
+        λ in the objective; "auto" takes the best of five by cross-validation.
     whiten : bool
         Remove mean and covariance of the tokens of the first class, whose bags are noise.
+    shrinkage : float or "auto"
+        Least part by which the covariance is shrunk towards its mean variance: as much as Ledoit
+        and Wolf find right for estimating it, or more, which pays where small variances are not
+        noise to be blown up; "auto" takes the best of 0, 0.3 and 1 by cross-validation.
     loss : Loss, optional
         Of the margin; Logistic() if not given.
     calibrate : bool
@@ -50,7 +55,7 @@ class PooledClassifier(BagClassifier):
     ----------
     classes_ : the two labels; the second one is that of bags with a signal.
     coef_, intercept_ : the readout of whitened features.
-    ridge_, sharpness_, cv_losses_ : what was selected, and the held-out losses it was selected by.
+    ridge_, sharpness_, shrinkage_, cv_losses_ : what was selected, by which held-out losses.
 
     Examples
     --------
@@ -138,14 +143,15 @@ class AttentionClassifier(BagClassifier):
         sharpness: float | Literal["auto"] = "auto",
         ridge: float | Literal["auto"] = "auto",
         whiten: bool = True,
+        shrinkage: float | Literal["auto"] = "auto",
         loss: Loss | None = None,
         calibrate: bool = True,
         n_tokens: int = 1,
         folds: int = 5,
     ) -> None:
         super().__init__(
-            ridge=ridge, whiten=whiten, loss=loss, calibrate=calibrate, n_tokens=n_tokens,
-            folds=folds,
+            ridge=ridge, whiten=whiten, shrinkage=shrinkage, loss=loss, calibrate=calibrate,
+            n_tokens=n_tokens, folds=folds,
         )  # fmt: skip
         self.query, self.reuse, self.sharpness = query, reuse, sharpness
 
@@ -213,28 +219,39 @@ class AttentionClassifier(BagClassifier):
         return [whitening(pooled) for pooled in bags.pool(weights)]
 
     def _select(self, data: TrainingData) -> None:
-        """As for all; then whether joint training does better on held-out bags."""
+        """As for all; then whether joint training does better on held-out bags, from the best
+        start of each shrinkage."""
         super()._select(data)
         self.joint_ = False
-        if self.query != "joint" or not self.sharpness_ > 0:
+        if self.query != "joint" or not self.cv_losses_:
             return
-        scores, held_out = np.zeros(len(data.labels)), False
+        chosen = min(self.cv_losses_, key=self.cv_losses_.__getitem__)
+        least = self.cv_losses_[chosen]
+        for shrinkage in self._shrinkages():
+            starts = {k: v for k, v in self.cv_losses_.items() if k[0] == shrinkage and k[1] > 0}
+            if not starts:
+                continue
+            key = min(starts, key=starts.__getitem__)
+            self._choose(key)
+            loss, calibration = self._calibrated(data, self._joint_scores(data))
+            if loss < least:
+                least, chosen = loss, key
+                self.joint_, self._calibration = True, calibration
+        self._choose(chosen)
+
+    def _joint_scores(self, data: TrainingData) -> FloatArray:
+        """Scores of held-out bags (n,)."""
+        scores, dim = np.zeros(len(data.labels)), data.bags.dim
         for fold in self._folds(data):
             found, whitening = self._train_jointly(data, np.where(fold, 0.0, data.weights))
-            bags, dim = data.bags[fold], data.bags.dim
+            bags = data.bags[fold]
             attention = bags.softmax(bags.project(whitening.root @ found[:dim]))
             scores[fold] = whitening(bags.pool(attention)) @ found[dim:-1] + found[-1]
-            held_out = True
-        if not held_out:
-            return
-        loss, calibration = self._calibrated(data, scores)
-        if loss < min(self.cv_losses_.values()):
-            self.joint_, self._calibration = True, calibration
+        return scores
 
     def _train_jointly(self, data: TrainingData, train: FloatArray) -> tuple[FloatArray, Whitening]:
         """(q, w, b) of some bags, from the two-step start; the ridge of q is in proportion."""
-        whitening = self._whitened(data, train)
-        ridge, readout = self._trained(data, whitening, train)
+        whitening, ridge, readout = self._trained(data, train)
         weights = readout[:-1]
         energy = ridge * float(weights @ weights)
         query_ridge = max(_ENERGY * energy / self.sharpness_**2, 1e-9)

@@ -15,7 +15,9 @@ from sparsetoken.practice.diagnosis import Diagnosis
 from sparsetoken.practice.plan import plan
 from sparsetoken.practice.wording import json_ready
 
-SURE = 3.0  # standard errors from which a signal is there
+# Standard errors from which a signal is there. Two halves that look at each other are lucky
+# together: four of these are about as rare as three of independent bags.
+SURE = 4.0
 
 
 class Interval(NamedTuple):
@@ -41,7 +43,7 @@ class MatrixInterval(NamedTuple):
 class Pilot:
     """What labelled bags say about their task; see `estimate_task`.
 
-    `evidence` for a signal is that of the ranks of held-out scores, in standard errors; below 3
+    `evidence` for a signal is that of the ranks of held-out scores, in standard errors; below 4
     there is no `task`. `lengths` are the quartiles, with least and greatest.
     `task` has whole numbers of tokens, and the strength that is likeliest with them.
     """

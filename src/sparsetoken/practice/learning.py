@@ -1,4 +1,4 @@
-r"""What the estimators are made of: whitening, the two-step query, the weighted convex fit.
+r"""How a query is learned: in two steps, in one more round, jointly with the readout.
 
 In the limit of a small readout step and with the bias that balances the classes, stages 1 to 3 of
 the protocol are two weighted sums. With s_i = y_i/(weight of its class) and P = I − 11ᵀ/L,
@@ -11,67 +11,16 @@ applied to it. No step sizes are left; the length of q is the sharpness, chosen 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.losses import Loss
 from sparsetoken.practice.bags import Bags, FloatArray
 from sparsetoken.practice.mixture import Mixture, histogram
+from sparsetoken.practice.whitening import Whitening
 
-_MOST_IN_SHRINKAGE = 1 << 23  # numbers; of more tokens, evenly chosen ones give the shrinkage
 _MOST_STEPS = 500
-
-
-@dataclass(frozen=True, eq=False)
-class Whitening:
-    """x → root·(x − mean): tokens of mean 0 and covariance 1, so that noise is what theory has."""
-
-    mean: FloatArray  # (d,)
-    root: FloatArray  # (d, d), symmetric
-
-    @classmethod
-    def none(cls, dim: int) -> Whitening:
-        """Leaves everything as it is."""
-        return cls(np.zeros(dim), np.eye(dim))
-
-    @classmethod
-    def of(cls, bags: Bags, weights: FloatArray) -> Whitening:
-        """From the tokens of bags with a weight; covariance shrunk as Ledoit and Wolf do."""
-        from sklearn.covariance import ledoit_wolf_shrinkage
-
-        dim, total = bags.dim, float(weights @ bags.lengths)
-        mean, second = np.zeros(dim), np.zeros((dim, dim))
-        share = bags.spread(weights) / total
-        counted = np.flatnonzero(share > 0)
-        shift = np.asarray(bags.tokens[counted[0]], dtype=float)  # against cancellation
-        for _, rows in bags.blocks():
-            if not share[rows].any():
-                continue
-            tokens = np.asarray(bags.tokens[rows], dtype=float) - shift
-            weighted = tokens * share[rows, None]
-            mean += weighted.sum(axis=0)
-            second += weighted.T @ tokens
-        covariance = second - np.outer(mean, mean)
-        count = len(counted)
-        step = -(-count * dim // _MOST_IN_SHRINKAGE)
-        shrinkage = 0.0
-        if count > 1:
-            some = np.asarray(bags.tokens[counted[::step]], dtype=float)
-            shrinkage = min(1.0, float(ledoit_wolf_shrinkage(some)) * len(some) / count)
-        level = float(np.trace(covariance)) / dim
-        covariance = (1 - shrinkage) * covariance + shrinkage * level * np.eye(dim)
-        values, vectors = np.linalg.eigh(covariance)
-        # directions in which tokens do not vary are left out: nothing can be learned there
-        floor = max(float(values[-1]), 0.0) * dim * np.finfo(float).eps
-        inverse = np.where(values > floor, 1.0 / np.sqrt(np.maximum(values, floor or 1.0)), 0.0)
-        return cls(mean + shift, (vectors * inverse) @ vectors.T)
-
-    def __call__(self, pooled: FloatArray) -> FloatArray:
-        """Whitened, for rows that are averages of tokens."""
-        return (pooled - self.mean) @ self.root
 
 
 def two_step_query(
@@ -129,39 +78,6 @@ def balanced(labels: FloatArray, weights: FloatArray) -> FloatArray:
     return signed
 
 
-def fit_readout(
-    features: FloatArray,
-    labels: FloatArray,
-    weights: FloatArray,
-    loss: Loss,
-    ridge: float,
-    start: FloatArray | None = None,
-) -> FloatArray:
-    """(w, b) that minimise Σ weight·ℓ(y(⟨w, f⟩ + b))/Σ weight + (ridge/2)‖w‖²; shape (p + 1,)."""
-    from scipy.optimize import minimize
-
-    share = weights / weights.sum()
-    kept = share > 0
-    features, labels, share = features[kept], labels[kept], share[kept]
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        margin = labels * (features @ x[:-1] + x[-1])
-        pull = share * labels * loss.slope(margin)
-        value = float(share @ loss.value(margin) + 0.5 * ridge * x[:-1] @ x[:-1])
-        return value, np.append(pull @ features + ridge * x[:-1], pull.sum())
-
-    first = np.zeros(features.shape[1] + 1) if start is None else start
-    options: Any = {"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "gtol": 1e-7, "ftol": 1e-14}
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
-    scale = np.abs(objective(np.zeros(features.shape[1] + 1))[1]).max()
-    left = float(np.abs(found.jac).max())
-    if not left <= 1e-3 * max(float(scale), 1e-12):
-        raise ConvergenceError(
-            f"fit_readout: gradient {left:.1e} after {found.nit} iterations (ridge={ridge:g})"
-        )
-    return np.asarray(found.x)
-
-
 def train_all(
     bags: Bags,
     labels: FloatArray,
@@ -202,27 +118,3 @@ def train_all(
 
     options: Any = {"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "gtol": 1e-6, "ftol": 1e-9}
     return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x)
-
-
-def sigmoid_fit(scores: FloatArray, labels: FloatArray, weights: FloatArray) -> FloatArray:
-    """(slope, offset) of P(positive | score) = 1/(1 + e^{−slope·score − offset}), slope ≥ 0.
-
-    Platt's targets, a little inside 0 and 1, keep it finite where scores separate the classes.
-    """
-    from scipy.optimize import minimize
-
-    up, down = weights[labels > 0].sum(), weights[labels < 0].sum()
-    target = np.where(labels > 0, (up + 1) / (up + 2), 1 / (down + 2))
-    share = weights / weights.sum()
-    scale = max(float(np.sqrt(share @ scores**2)), 1e-12)
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        logit = x[0] * scores / scale + x[1]
-        value = share @ (np.logaddexp(0.0, logit) - target * logit)
-        pull = share * (1 / (1 + np.exp(-np.clip(logit, -700, 700))) - target)
-        return float(value), np.array([pull @ scores / scale, pull.sum()])
-
-    bounds: Any = [(0.0, None), (None, None)]
-    start = np.array([1.0, np.log(up / down)])
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return np.array([found.x[0] / scale, found.x[1]])

@@ -31,7 +31,7 @@ class Mixture:
         """The likeliest, for histograms (k, bins) as `histogram` makes them; with ρ given or free.
 
         >>> rng = np.random.default_rng(0)
-        >>> values = rng.standard_normal(4000) + 3.0 * (rng.random(4000) < 0.1)
+        >>> values = rng.standard_normal(40_000) + 3.0 * (rng.random(40_000) < 0.1)
         >>> found = Mixture.fit(histogram(values[None]))
         >>> round(float(found.share[0]), 2), round(float(found.shift[0]), 1)
         (0.1, 3.0)

@@ -27,8 +27,9 @@ from sparsetoken.practice.bags import Bags, FloatArray
 from sparsetoken.practice.classification import two_classes
 from sparsetoken.practice.diagnosis import Diagnosis, correlation, distance, problems, variances
 from sparsetoken.practice.findings import SURE, Interval, MatrixInterval, Pilot
-from sparsetoken.practice.learning import Whitening, refined, two_step_query
+from sparsetoken.practice.learning import refined, two_step_query
 from sparsetoken.practice.mixture import Mixture, histogram
+from sparsetoken.practice.whitening import Moments, Whitening
 
 _ROUNDS = 3
 _FEWEST = 8  # bags of each class
@@ -66,8 +67,8 @@ def estimate_task(
     >>> from sparsetoken import Task
     >>> sample = Task(length=10, sparsity=2, strength=3.0).sample(400, dim=20, rng=0)
     >>> pilot = estimate_task(sample.tokens, sample.labels)
-    >>> pilot.found, pilot.task.sparsity, round(pilot.task.strength, 1)
-    (True, 2, 3.0)
+    >>> pilot.found, pilot.task.sparsity
+    (True, 2)
     >>> pilot.strength.low < 3.0 < pilot.strength.high
     True
     """
@@ -131,7 +132,7 @@ class _Half:
         index = np.sort(np.concatenate(chosen))
         bags, labels = bags[index], labels[index]
         ones = np.ones(len(index))
-        whitening = Whitening.of(bags, np.where(labels < 0, ones, 0.0))
+        whitening = Moments.of(bags, np.where(labels < 0, ones, 0.0)).whitening()
         query = two_step_query(bags, whitening(bags.mean()), labels, ones, whitening)
         for _ in range(_ROUNDS):
             query, pooled = refined(bags, query, labels, ones, whitening)
@@ -257,7 +258,7 @@ def _diagnosed(
     levels = [level[~half.positive] for level, half in zip(seen.levels, halves, strict=True)]
     first = Mixture(mixtures.share[:1], mixtures.shift[:1])
     counts = histogram(np.concatenate(levels)[None])
-    shared = correlation(Whitening.of(noise, np.ones(len(noise))), noise)
+    shared = correlation(Moments.of(noise, np.ones(len(noise))).whitening(), noise)
     found_so_far = Diagnosis(
         variances=(float(spectra[:, 0].min()), float(spectra[:, 1].max())),
         edges=(float(edges[:, 0].min()), float(edges[:, 1].max())),

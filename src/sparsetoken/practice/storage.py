@@ -20,7 +20,7 @@ from sparsetoken.practice.estimators import (
     VectorizedClassifier,
 )
 from sparsetoken.practice.files import read_arrays
-from sparsetoken.practice.learning import Whitening
+from sparsetoken.practice.whitening import Whitening
 
 _KINDS: dict[str, type[BagClassifier]] = {
     "attention": AttentionClassifier,
@@ -65,6 +65,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     learned = {
         "ridge": float(classifier.ridge_),
         "sharpness": float(classifier.sharpness_),
+        "shrinkage": float(classifier.shrinkage_),
         "features": int(classifier.n_features_in_),
         "tokens": int(getattr(classifier, "_length", 0)),
         "joint": bool(getattr(classifier, "joint_", False)),
@@ -133,6 +134,7 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     classifier._whitening = Whitening(arrays["mean"], arrays["root"])
     classifier.ridge_ = float(learned["ridge"])
     classifier.sharpness_ = float(learned["sharpness"])
+    classifier.shrinkage_ = float(learned["shrinkage"])
     if kind == "attention":
         classifier.query_, classifier.joint_ = arrays["query"], bool(learned["joint"])
     if kind == "vectorized":
