@@ -32,7 +32,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
     table = Table()
     for name in rows[0] if rows else []:
-        words = name in ("classifier", "quantity")
+        words = name in ("classifier", "quantity", "pooling", "recommended")
         table.add_column(name.replace("_", " "), justify="left" if words else "right")
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))

@@ -27,7 +27,7 @@ _MOST_SHRINKAGE = 1100  # deflate cannot make a file smaller by more
 _UNREADABLE = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, LZMAError, StructError, EOFError,
     RuntimeError, NotImplementedError, MemoryError, OverflowError, UnicodeError, SyntaxError,
-    tokenize.TokenError, ValueError, TypeError, IndexError, KeyError, AttributeError,
+    tokenize.TokenError, ValueError, TypeError, IndexError, KeyError, AttributeError, OSError,
 )  # fmt: skip
 
 
