@@ -80,3 +80,18 @@ def test_the_planning_guide():
     ).stdout
     for flag in set(re.findall(r"--[a-z-]+", guide.read_text())):
         assert flag in helped, flag
+
+
+@pytest.mark.slow
+def test_the_guide_to_bags(tmp_path, monkeypatch, capsys):
+    """Every line of it runs and prints what it says; then its commands, on the files it made."""
+    guide = ROOT / "docs" / "bags.md"
+    monkeypatch.chdir(tmp_path)
+    outcome = doctest.testfile(str(guide), module_relative=False)
+    assert outcome.attempted > 12 and outcome.failed == 0
+    commands = re.findall(r"^    (sparsetoken .*)$", guide.read_text(), re.M)
+    assert len(commands) == 2
+    for line in commands:
+        assert main(shlex.split(line)[1:]) == 0
+    assert "prediction" in capsys.readouterr().out
+    assert len((tmp_path / "tokens.csv").read_text().splitlines()) == 1 + 5 * 12
