@@ -38,7 +38,8 @@ ROOMS = {
         "whitening learning readout classification estimators comparison diagnosis findings pilot "
         "files storage"
     ).split(),
-    "cli": "output questions planning bags studies".split(),
+    "app": "state numbers pictures simulations snippets page server explore".split(),
+    "cli": "output questions planning bags explorer studies".split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import
     "model": set(),
@@ -47,6 +48,7 @@ DOORS = {  # rooms, and files outside them, that a room may import
     "studies": {"model", "theory", "simulation", "progress", "blas", "figures"},
     "reproduction": {"model", "theory", "simulation", "studies", "progress", "figures"},
     "practice": {"model", "theory", "simulation", "progress", "blas", "figures"},
+    "app": {"model", "theory", "simulation", "practice", "blas", "figures"},
     "cli": {"model", "studies", "reproduction"},  # all else by its public name
 }
 OWNERS = {  # a heavy library, and the only files that may import it
@@ -57,6 +59,9 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "array_api_compat": {"arrays.py"},
     "threadpoolctl": {"blas.py"},
     "sqlite3": {"store.py"},
+    "dash": {"app/page.py", "app/server.py"},
+    "flask": {"app/server.py"},
+    "werkzeug": {"app/server.py", "app/explore.py"},
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
     "sklearn": {

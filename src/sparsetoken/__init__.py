@@ -18,6 +18,7 @@ one is pure noise. The story in the order of the public names:
 9. `AttentionClassifier`, `PooledClassifier`, `VectorizedClassifier` learn from your own bags of
    embeddings, with the scikit-learn API; `estimate_task` says how strong and how sparse their
    signal is, ready for `plan`.
+10. `explore` opens a page in the browser on which all of this moves (extra `app`).
 
 >>> import sparsetoken as st
 >>> task = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
@@ -34,6 +35,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sparsetoken.app.explore import explore as explore
     from sparsetoken.model.classifiers import Attention as Attention
     from sparsetoken.model.classifiers import Pooled as Pooled
     from sparsetoken.model.classifiers import Query as Query
@@ -127,6 +129,7 @@ _HOMES = {
     "practice.findings": ("Pilot",),
     "practice.files": ("load_bags",),
     "practice.storage": ("save_classifier", "load_classifier"),
+    "app.explore": ("explore",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -19,6 +19,7 @@ import tyro
 
 import sparsetoken as st
 from sparsetoken.cli.bags import Fit, Score
+from sparsetoken.cli.explorer import Explore
 from sparsetoken.cli.output import note
 from sparsetoken.cli.planning import Plan
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
@@ -33,6 +34,7 @@ Command = (
     | Annotated[Plan, tyro.conf.subcommand("plan")]
     | Annotated[Fit, tyro.conf.subcommand("fit")]
     | Annotated[Score, tyro.conf.subcommand("score")]
+    | Annotated[Explore, tyro.conf.subcommand("explore")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]

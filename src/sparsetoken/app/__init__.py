@@ -1,0 +1,1 @@
+"""The explorer: the theory in the browser, moving under your fingers (extra `app`)."""

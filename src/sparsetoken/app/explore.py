@@ -1,0 +1,59 @@
+"""`explore`: serve the page, on this machine alone unless asked otherwise."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+
+from sparsetoken.model.checks import whole
+
+
+def explore(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    browser: bool = True,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve the explorer until interrupted; port 0 takes a free one.
+
+    `ready` is called with the address once the page can be opened.
+    """
+    try:
+        from werkzeug.serving import WSGIRequestHandler, make_server
+
+        from sparsetoken.app.server import make_app
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"explore: {error.name} is missing; install it with pip install 'sparsetoken[app]'"
+        ) from error
+
+    class Quiet(WSGIRequestHandler):  # type: ignore[misc]
+        def log(self, type: str, message: str, *args: object) -> None:
+            """Requests are not worth a line each."""
+
+    port = whole("explore", "port", port, least=0, most=65535)
+    app = make_app()
+    try:
+        server = make_server(host, port, app.server, threaded=True, request_handler=Quiet)
+    except (OSError, SystemExit) as error:
+        raise ValueError(f"explore: nothing can listen at {host}, port {port} ({error})") from error
+    address = f"http://{_name(host)}:{server.server_port}/"
+    if ready is not None:
+        ready(address)
+    if browser:
+        threading.Timer(0.5, webbrowser.open, (address,)).start()
+    try:
+        server.serve_forever()
+    finally:
+        server.server_close()
+        app.simulations.close()
+
+
+def _name(host: str) -> str:
+    """What a browser on this machine calls that host."""
+    if host in ("0.0.0.0", "::", ""):
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,236 @@
+"""What the page draws, as tables: one function a view, exact, or as a draft while a slider moves.
+
+Exact numbers are those of the library's public functions with the same arguments; a draft replaces
+the law of attention by a few dozen atoms and is good to about 0.005.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsetoken.app.state import AXES, CONTROLS, State
+from sparsetoken.blas import one_blas_thread
+from sparsetoken.model.attention import attention_law
+from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.practice.plan import plan
+from sparsetoken.theory.alignment import align
+from sparsetoken.theory.asymptotics import solve_many
+from sparsetoken.theory.oracle import bayes_error, oracle_error
+from sparsetoken.theory.prediction import capacity, learning_curve, predict
+
+SAMPLES = tuple(np.geomspace(0.1, 100.0, 16).tolist())  # of curves, per dimension
+_DRAFT_POINTS, _DRAFT_DEGREE = 2048, 3
+_SCORED_POINTS = 8192
+_DRAWS = 4096
+_KEPT = 64  # tables of each kind that are not computed again
+
+
+class Row(NamedTuple):
+    """One plotted number."""
+
+    series: str
+    x: float
+    y: float
+
+
+def classifiers(state: State) -> dict[str, Classifier]:
+    """The three, in the order of their colours."""
+    return {"attention": state.attention, "vectorized": Vectorized(), "pooled": Pooled()}
+
+
+def curves_draft(state: State) -> list[Row]:
+    """Learning curves, quickly."""
+    rows = []
+    with one_blas_thread():
+        for name, classifier in classifiers(state).items():
+            if name != "attention":
+                rows += _curve(state, name, classifier)
+        rows += _attention_draft(state)
+    return rows
+
+
+@lru_cache(maxsize=_KEPT)
+def curves(state: State) -> tuple[Row, ...]:
+    """Learning curves, exact."""
+    rows: list[Row] = []
+    with one_blas_thread():
+        for name, classifier in classifiers(state).items():
+            rows += _curve(state, name, classifier)
+    return tuple(rows)
+
+
+def _curve(state: State, name: str, classifier: Classifier) -> list[Row]:
+    found = learning_curve(state.task, classifier, state.protocol, SAMPLES)
+    values = getattr(found, state.metric)
+    return [Row(name, x, float(y)) for x, y in zip(SAMPLES, values, strict=True)]
+
+
+def _attention_draft(state: State) -> list[Row]:
+    task, protocol = state.task, state.protocol
+    if state.query == "learned":
+        query = align(task, protocol)
+        cosine, sharpness = query.cosine, query.sharpness
+    else:
+        cosine, sharpness = state.cosine, state.sharpness
+    full = attention_law(task, cosine, sharpness, points=_SCORED_POINTS)
+    small = full.head(_DRAFT_POINTS).smaller(_DRAFT_DEGREE, 1)
+    rows = []
+    for x, fit in zip(
+        SAMPLES, solve_many(small, protocol.loss, protocol.ridge, SAMPLES), strict=True
+    ):
+        if state.metric == "train_loss":
+            value = fit.train_loss
+        else:
+            scores = full.scores(fit.readout)
+            value = scores.test_error if state.metric == "test_error" else scores.auc
+        rows.append(Row("attention", x, float(value)))
+    return rows
+
+
+@lru_cache(maxsize=_KEPT)
+def marks(state: State) -> tuple[Row, ...]:
+    """Floors (errors that no number of samples gets below) and capacities, as series of their own.
+
+    A floor has x = nan and its error as y, a capacity the samples as x and y = nan.
+    """
+    rows = []
+    task = state.task
+    with one_blas_thread():
+        if state.metric == "test_error":
+            rows.append(Row("floor: Bayes", math.nan, float(bayes_error(task))))
+            for name, kind in (("attention", Attention()), ("pooled", Pooled())):
+                rows.append(Row(f"floor: {name}", math.nan, float(oracle_error(task, kind))))
+        for name, classifier in classifiers(state).items():
+            limit = float(capacity(task, classifier, state.protocol))
+            rows.append(Row(f"capacity: {name}", limit, math.nan))
+    return tuple(rows)
+
+
+@lru_cache(maxsize=_KEPT)
+def chosen(state: State) -> dict[str, dict[str, float]]:
+    """The numbers at the chosen samples, by classifier: what the snippets print."""
+    found = {}
+    with one_blas_thread():
+        for name, classifier in classifiers(state).items():
+            p = predict(state.task, classifier, state.protocol)
+            found[name] = {
+                "test_error": p.test_error, "auc": p.auc, "train_loss": p.train_loss,
+                "train_error": p.train_error,
+            }  # fmt: skip
+    return found
+
+
+@lru_cache(maxsize=_KEPT)
+def roc(state: State) -> tuple[Row, ...]:
+    """True over false positive rate of the three classifiers."""
+    rows: list[Row] = []
+    with one_blas_thread():
+        for name, classifier in classifiers(state).items():
+            false, true = predict(state.task, classifier, state.protocol).roc(101)
+            rows += [Row(name, float(x), float(y)) for x, y in zip(false, true, strict=True)]
+    return tuple(rows)
+
+
+def alignment(state: State) -> list[Row]:
+    """Cosine of the query with the signal over query samples; the chosen ones are marked."""
+    rows = [
+        Row("cosine", x, align(state.task, replace(state.protocol, query_samples=x)).cosine)
+        for x in SAMPLES
+    ]
+    here = align(state.task, state.protocol).cosine
+    return [*rows, Row("chosen", state.query_samples, here)]
+
+
+def attention(state: State) -> list[Row]:
+    """How tokens score, and how much weight lands on signal tokens of positive samples.
+
+    Densities of ⟨q̂, x⟩ over its value ("noise tokens", "signal tokens"), and the share of positive
+    samples ("weight on signal") whose signal tokens get at least so much weight.
+    """
+    task = state.task
+    if state.query == "learned":
+        query = align(task, state.protocol)
+        cosine, sharpness = query.cosine, query.sharpness
+    else:
+        cosine, sharpness = state.cosine, state.sharpness
+    shift = task.strength * cosine
+    grid = np.linspace(min(-4.0, shift - 4), max(4.0, shift + 4), 81)
+    rows = []
+    for name, mean in (("noise tokens", 0.0), ("signal tokens", shift)):
+        density = np.exp(-0.5 * (grid - mean) ** 2) / math.sqrt(2 * math.pi)
+        rows += [Row(name, float(x), float(y)) for x, y in zip(grid, density, strict=True)]
+    scores = np.random.default_rng(0).standard_normal((_DRAWS, task.length))
+    scores[:, : task.sparsity] += shift
+    raw = np.exp(sharpness * (scores - scores.max(axis=1, keepdims=True)))
+    caught = np.sort(raw[:, : task.sparsity].sum(axis=1) / raw.sum(axis=1))
+    for level in np.linspace(0.0, 1.0, 51):
+        above = 1 - np.searchsorted(caught, level, "left") / _DRAWS
+        rows.append(Row("weight on signal", float(level), float(above)))
+    rows.append(Row("mean weight on signal", float(caught.mean()), 0.5))
+    return rows
+
+
+class Cell(NamedTuple):
+    """One cell of the map: the values of its axes, the winner and by how much it wins."""
+
+    x: float
+    y: float
+    winner: str
+    edge: float
+
+
+def map_axes(state: State, columns: int = 12, lines: int = 9) -> tuple[list[float], list[float]]:
+    """Values of the two parameters of the map, each over its range."""
+    return _axis(state, state.across, columns), _axis(state, state.up, lines)
+
+
+def _axis(state: State, name: str, count: int) -> list[float]:
+    assert name in AXES
+    control = CONTROLS[name]
+    least, most = control.least, control.most
+    if name == "sparsity":
+        most = state.length
+    values = np.geomspace(least, most, count) if control.log else np.linspace(least, most, count)
+    if control.whole:
+        values = np.unique(np.round(values))
+    return [float(value) for value in values]
+
+
+def map_order(columns: int, lines: int) -> Iterator[tuple[int, int]]:
+    """Places of the cells, coarse first, so that the map fills in everywhere at once."""
+    seen = set()
+    step = 8
+    while step:
+        for line in range(0, lines, step):
+            for column in range(0, columns, step):
+                if (column, line) not in seen:
+                    seen.add((column, line))
+                    yield column, line
+        step //= 2
+
+
+@lru_cache(maxsize=4096)
+def map_cell(state: State, x: float, y: float) -> Cell | None:
+    """Which classifier is best there, and by how much; None where there is no such task."""
+    try:
+        moved: dict[str, Any] = {state.across: x, state.up: y}
+        there = replace(state, **moved)
+    except ValueError:
+        return None
+    values = {name: found[state.metric] for name, found in chosen(there).items()}
+    best_last = sorted(values, key=values.__getitem__, reverse=state.metric != "auc")
+    edge = abs(values[best_last[-1]] - values[best_last[-2]])
+    return Cell(x, y, best_last[-1], edge)
+
+
+@lru_cache(maxsize=16)
+def planned(state: State) -> tuple[str, list[dict[str, Any]]]:
+    """The planner's headline and table for the target error."""
+    advice = plan(state.task, state.dim, target_error=state.target, loss=state.loss_function)
+    return advice.headline, [option.row(advice.unknown) for option in advice.options]

@@ -1,0 +1,255 @@
+"""The server of the explorer: every value is checked, all work is bounded, nothing is kept.
+
+What the page sends becomes a `State` or a sentence. Numbers are computed for that state alone; the
+only thing the server remembers of a page is its running simulation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import flask
+from dash import ClientsideFunction, Dash, Input, Output, ctx, no_update
+from dash import State as Known
+from werkzeug.exceptions import HTTPException
+
+from sparsetoken.app import numbers, page, pictures
+from sparsetoken.app.simulations import Simulations
+from sparsetoken.app.snippets import as_command, as_python
+from sparsetoken.app.state import CONTROLS, PRESETS, State
+
+_MOST_BYTES = 1 << 18  # of a request
+_PATIENCE = 0.4  # seconds of one answer of the map
+_PLAIN = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'"
+)
+
+
+def make_app() -> Dash:
+    """The Dash application; `app.server` is its Flask server."""
+    app = Dash(
+        "sparsetoken.app",
+        assets_folder=str(Path(__file__).parent / "assets"),
+        title="sparsetoken explorer",
+        update_title="",
+        serve_locally=True,
+        compress=False,
+    )
+    app.layout = page.layout
+    app.simulations = Simulations()
+    _guard(app.server)
+    _clientside(app)
+    _callbacks(app, app.simulations)
+    return app
+
+
+def _guard(server: Any) -> None:
+    """No large bodies, no stack traces, nothing from elsewhere."""
+    server.config["MAX_CONTENT_LENGTH"] = _MOST_BYTES
+
+    def refuse(error: Exception) -> Any:
+        code = error.code if isinstance(error, HTTPException) and error.code else 400
+        words = "this request makes no sense to the explorer"
+        return flask.Response(words, status=code if code < 500 else 400, mimetype="text/plain")
+
+    server.register_error_handler(Exception, refuse)
+
+    def headers(response: Any) -> Any:
+        response.headers["Content-Security-Policy"] = _PLAIN
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+    server.after_request(headers)
+
+
+def _clientside(app: Dash) -> None:
+    """What needs no server: sliders and typed entries in step, the address, drawing, exports."""
+    controls: list[Any] = []
+    for name in page.NUMBERS:
+        controls += [Input(f"slide-{name}", "value"), Input(f"type-{name}", "value")]
+    controls += [Input(name, "value") for name in page.CHOICES]
+    presets = [Input(f"preset-{k}", "n_clicks") for k in range(len(PRESETS))]
+    outputs: list[Any] = [Output("words", "data")]
+    for name in page.NUMBERS:
+        outputs += [Output(f"slide-{name}", "value"), Output(f"type-{name}", "value")]
+    outputs += [Output(name, "value") for name in page.CHOICES]
+    app.clientside_callback(
+        ClientsideFunction("explorer", "follow"),
+        outputs,
+        [Input("address", "search"), *presets, *controls],
+        [Known("words", "data")],
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "settle"), Output("settled", "data"), Input("words", "data")
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "draw"),
+        [Output("graph", "figure"), Output("message", "children"), Output("status", "children"),
+         Output("numbers", "children"), Output("python", "children"),
+         Output("command", "children"), Output("clock", "disabled"), Output("shown", "data")],
+        [Input("words", "data"), Input("draft", "data"), Input("exact", "data"),
+         Input("marks", "data"), Input("map", "data"), Input("simulated", "data")],
+    )  # fmt: skip
+    for name in ("csv", "png", "svg", "copy-python", "copy-command", "copy-link"):
+        app.clientside_callback(
+            ClientsideFunction("explorer", name.replace("-", "_")),
+            Output(name, "title"),
+            Input(name, "n_clicks"),
+            prevent_initial_call=True,
+        )
+    settings = {
+        "defaults": page.defaults(), "presets": list(PRESETS.values()),
+        "numbers": page.NUMBERS, "choices": page.CHOICES, "steps": page.STEPS,
+        "controls": {name: [c.least, c.most, c.log, c.whole] for name, c in CONTROLS.items()},
+    }  # fmt: skip
+    app.index_string = app.index_string.replace(
+        "<footer>",
+        f'<script type="application/json" id="settings">{json.dumps(settings)}</script><footer>',
+    )
+
+
+def _callbacks(app: Dash, simulations: Simulations) -> None:
+    @app.callback(Output("draft", "data"), Input("words", "data"))
+    def draft(words: Any) -> Any:
+        """At once, while a slider moves."""
+        state, message = _state(words)
+        if state is None:
+            return {"words": words, "message": message}
+        answer: dict[str, Any] = {"words": words}
+        quick = {
+            "curves": numbers.curves_draft,
+            "alignment": numbers.alignment,
+            "attention": numbers.attention,
+        }
+        if state.view in quick:
+            answer |= _tried(lambda: {"figure": pictures.figure(state, quick[state.view](state))})
+        return _clean(answer)
+
+    @app.callback(Output("exact", "data"), Input("settled", "data"))
+    def exact(words: Any) -> Any:
+        """When nothing has moved for a moment."""
+        state, message = _state(words)
+        if state is None:
+            return {"words": words, "message": message}
+        answer: dict[str, Any] = {"words": words} | _tried(lambda: _exact(state))
+        answer["python"], answer["command"] = as_python(state), as_command(state)
+        return _clean(answer)
+
+    @app.callback(Output("marks", "data"), Input("settled", "data"))
+    def marks(words: Any) -> Any:
+        """Floors and capacities, which may take some seconds."""
+        state, _ = _state(words)
+        if state is None or state.view != "curves":
+            return no_update
+        found = _tried(lambda: {"traces": pictures.marks(numbers.marks(state))})
+        return _clean({"words": words, "traces": []} | found)
+
+    @app.callback(Output("map", "data"), Input("settled", "data"), Input("clock", "n_intervals"))
+    def fill_map(words: Any, _: Any) -> Any:
+        """Some more cells of the map, for a moment; what is there is not computed again."""
+        state, _message = _state(words)
+        if state is None or state.view != "map":
+            return no_update
+        xs, ys = numbers.map_axes(state)
+        until, cells, missing = time.monotonic() + _PATIENCE, [], 0
+        for column, line in numbers.map_order(len(xs), len(ys)):
+            if time.monotonic() > until:
+                missing += 1
+                continue
+            cell = numbers.map_cell(state, xs[column], ys[line])
+            cells += [] if cell is None else [cell]
+        drawn = pictures.map_figure(state, xs, ys, cells)
+        return _clean({"words": words, "figure": drawn, "missing": missing})
+
+    @app.callback(
+        Output("simulated", "data"),
+        Input("simulate", "n_clicks"), Input("cancel", "n_clicks"), Input("clock", "n_intervals"),
+        Known("settled", "data"), Known("visit", "data"),
+        prevent_initial_call=True,
+    )  # fmt: skip
+    def simulated(_run: Any, _stop: Any, _tick: Any, words: Any, visit: Any) -> Any:
+        """Begin, cancel, or say how far it is."""
+        state, message = _state(words)
+        if state is None or not isinstance(visit, str) or not 8 <= len(visit) <= 64:
+            return {"message": message or "this page has no name"}
+        if ctx.triggered_id == "cancel":
+            simulations.cancel(visit)
+            return {"running": False, "traces": [], "words": "cancelled"}
+        if ctx.triggered_id == "simulate":
+            try:
+                simulations.start(visit, state)
+            except ValueError as error:
+                return {"message": str(error)}
+        job = simulations.look(visit)
+        if job is None:
+            return no_update
+        rows = job.rows.get(state.metric, [])
+        mine = _same_experiment(job.state, state)
+        return _clean({
+            "running": job.running, "done": job.done, "total": job.total,
+            "message": job.message, "words": f"{job.done} of {job.total} runs",
+            "traces": pictures.dots(rows, state.metric) if mine else [],
+        })  # fmt: skip
+
+
+def _state(words: Any) -> tuple[State | None, str]:
+    """The state that a page's words mean, or what is wrong with them."""
+    if not isinstance(words, dict):
+        return None, "" if words is None else "a state must be names with values"
+    try:
+        return State.of(words), ""
+    except (ValueError, TypeError) as error:
+        return None, str(error)
+
+
+def _tried(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What the work gives, or a sentence why it does not."""
+    try:
+        return work()
+    except (ValueError, ArithmeticError, RuntimeError) as error:
+        return {"message": str(error)}
+
+
+def _same_experiment(one: State, other: State) -> bool:
+    """Whether simulated dots of one belong to the curves of the other."""
+    looks = {"view", "metric", "across", "up", "target", "readout_samples", "repeats"}
+    names = set(page.defaults()) - looks
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def _exact(state: State) -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    if state.view == "plan":
+        answer["headline"], answer["table"] = numbers.planned(state)
+        return answer
+    if state.view == "curves":
+        answer["figure"] = pictures.figure(state, numbers.curves(state))
+    elif state.view == "roc":
+        answer["figure"] = pictures.figure(state, numbers.roc(state))
+    elif state.view == "alignment":
+        answer["figure"] = pictures.figure(state, numbers.alignment(state))
+    elif state.view == "attention":
+        answer["figure"] = pictures.figure(state, numbers.attention(state))
+    answer["table"] = [
+        {"classifier": name, **{key: f"{value:.6g}" for key, value in found.items()}}
+        for name, found in numbers.chosen(state).items()
+    ]
+    return answer
+
+
+def _clean(value: Any) -> Any:
+    """JSON has neither nan nor infinity."""
+    if isinstance(value, dict):
+        return {key: _clean(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

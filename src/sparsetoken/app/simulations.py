@@ -1,0 +1,141 @@
+"""Simulations in the background: one a page, bounded in number, ended when the page goes away."""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparsetoken.app.numbers import Row, classifiers
+from sparsetoken.app.state import State
+
+POINTS = (0.5, 1.0, 2.0, 4.0, 8.0)  # readout samples per dimension
+_MOST = 2  # simulations at once
+_PATIENCE = 10.0  # seconds without a question from the page
+
+
+@dataclass
+class Job:
+    """A simulation under way or done: rows of test error, AUC and training loss."""
+
+    state: State
+    process: Any
+    results: Any
+    asked: float
+    total: int
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    done: int = 0
+    message: str = ""
+
+    @property
+    def running(self) -> bool:
+        return bool(self.process.is_alive())
+
+    def collect(self) -> None:
+        while True:
+            try:
+                kind, content = self.results.get_nowait()
+            except (queue.Empty, OSError, EOFError):
+                return
+            if kind == "error":
+                self.message = content
+                continue
+            self.done += 1
+            for metric, row in content.items():
+                self.rows.setdefault(metric, []).append(Row(*row))
+
+
+class Simulations:
+    """The jobs of all pages, by the page's name."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+        self._context = multiprocessing.get_context("spawn")
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def start(self, page: str, state: State) -> Job:
+        """Begin; an older one of the same page is ended. ValueError if too many are under way."""
+        with self._lock:
+            self._sweep()
+            self._end(page)
+            if sum(job.running for job in self._jobs.values()) >= _MOST:
+                raise ValueError(
+                    f"{_MOST} simulations are under way on this server already: try again later"
+                )
+            results = self._context.Queue()
+            process = self._context.Process(target=_work, args=(state, results), daemon=True)
+            total = len(POINTS) * 3 * state.repeats
+            job = Job(state, process, results, time.monotonic(), total)
+            process.start()
+            self._jobs[page] = job
+            return job
+
+    def look(self, page: str) -> Job | None:
+        """The job of a page, with what it has found; asking keeps it alive."""
+        with self._lock:
+            job = self._jobs.get(page)
+            if job is not None:
+                job.asked = time.monotonic()
+                job.collect()
+            self._sweep()
+            return job
+
+    def cancel(self, page: str) -> None:
+        with self._lock:
+            self._end(page)
+
+    def close(self) -> None:
+        """End them all."""
+        with self._lock:
+            for page in list(self._jobs):
+                self._end(page)
+
+    def _watch(self) -> None:
+        """Ends the simulations of pages that have gone away."""
+        while True:
+            time.sleep(1.0)
+            with self._lock:
+                self._sweep()
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        for page, job in list(self._jobs.items()):
+            if now - job.asked > _PATIENCE:
+                self._end(page)
+
+    def _end(self, page: str) -> None:
+        job = self._jobs.pop(page, None)
+        if job is not None:
+            if job.running:
+                job.process.terminate()
+            job.process.join(timeout=5)
+            job.results.close()
+
+
+def _work(state: State, results: Any) -> None:
+    """In a process of its own: one run after another, all classifiers and sizes in turn."""
+    from dataclasses import replace
+
+    from sparsetoken.blas import one_blas_thread
+    from sparsetoken.simulation.experiment import simulate
+
+    try:
+        with one_blas_thread():
+            for seed in range(state.repeats):
+                for samples in POINTS:
+                    protocol = replace(state.protocol, readout_samples=samples)
+                    for name, classifier in classifiers(state).items():
+                        run = simulate(
+                            state.task, classifier, protocol, dim=state.dim, repeats=1, seed=seed
+                        )
+                        found = {"test_error": float(run.test_error[0]),
+                                 "train_loss": float(run.train_loss[0]),
+                                 "auc": float(run.scores(0).auc)}  # fmt: skip
+                        rows = {metric: (name, samples, y) for metric, y in found.items()}
+                        results.put(("rows", rows))
+    except Exception as error:  # told on the page
+        results.put(("error", f"{type(error).__name__}: {error}"))

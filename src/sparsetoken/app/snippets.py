@@ -1,0 +1,72 @@
+"""The numbers on the page as code that prints them again: Python, and commands."""
+
+from __future__ import annotations
+
+from sparsetoken.app.state import State
+
+_LOSSES = {
+    "square": "st.Square()",
+    "logistic": "st.Logistic()",
+    "squared-hinge": "st.SquaredHinge()",
+    "huber": "st.Huber()",
+}
+
+
+def as_python(state: State) -> str:
+    """A script that prints what the page shows."""
+    task = (
+        f"task = st.Task(length={state.length}, sparsity={state.sparsity}, "
+        f"strength={state.strength!r}, prevalence={state.prevalence!r})"
+    )
+    lines = ["import sparsetoken as st", "", task]
+    if state.view == "plan":
+        lines += [
+            f"advice = st.plan(task, dim={state.dim}, target_error={state.target!r}, "
+            f"loss={_LOSSES[state.loss]})",
+            "print(advice.headline)",
+        ]
+        return "\n".join(lines) + "\n"
+    lines += [
+        "protocol = st.Protocol(",
+        f"    query_samples={state.query_samples!r}, readout_samples={state.readout_samples!r},",
+        f"    loss={_LOSSES[state.loss]}, ridge={state.ridge!r}, "
+        f"readout_step={state.readout_step!r},",
+        f"    bias_step={state.bias_step!r}, query_step={state.query_step!r},",
+        ")",
+    ]
+    attention = "st.Attention()"
+    if state.query == "frozen":
+        attention = f"st.Attention(cosine={state.cosine!r}, sharpness={state.sharpness!r})"
+    if state.view == "alignment":
+        lines.append("query = st.align(task, protocol)")
+        lines.append('print(f"cosine {query.cosine:.6g}, sharpness {query.sharpness:.6g}")')
+        return "\n".join(lines) + "\n"
+    lines += [
+        f"for classifier in ({attention}, st.Vectorized(), st.Pooled()):",
+        "    p = st.predict(task, classifier, protocol)",
+        "    numbers = (p.test_error, p.auc, p.train_loss, p.train_error)",
+        '    print(type(classifier).__name__.lower(), *(f"{x:.6g}" for x in numbers))',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def as_command(state: State) -> str:
+    """The same on the command line."""
+    task = (
+        f"--length {state.length} --sparsity {state.sparsity} --strength {state.strength!r} "
+        f"--prevalence {state.prevalence!r}"
+    )
+    if state.view == "plan":
+        return (
+            f"sparsetoken plan {task} --dim {state.dim} --target-error {state.target!r} "
+            f"--loss {state.loss}"
+        )
+    words = (
+        f"sparsetoken predict {task} --query-samples {state.query_samples!r} "
+        f"--readout-samples {state.readout_samples!r} --loss {state.loss} --ridge {state.ridge!r} "
+        f"--readout-step {state.readout_step!r} --bias-step {state.bias_step!r} "
+        f"--query-step {state.query_step!r}"
+    )
+    if state.query == "frozen":
+        words += f" --cosine {state.cosine!r} --sharpness {state.sharpness!r}"
+    return words + " --json"

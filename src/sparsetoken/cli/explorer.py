@@ -1,0 +1,32 @@
+"""The theory in the browser: explore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sparsetoken as st
+
+
+@dataclass(frozen=True)
+class Explore:
+    """Move the sliders, see the theory move; Ctrl-C ends it.
+
+    The page is served to this machine alone unless --host says otherwise, and asks nothing of any
+    other. Needs the extra app: pip install 'sparsetoken[app]'.
+    """
+
+    host: str = "127.0.0.1"
+    """Where to listen; 0.0.0.0 lets other machines in."""
+    port: int = 0
+    """Where to listen; 0 takes a free one."""
+    no_browser: bool = False
+    """Do not open a browser."""
+
+    def run(self) -> None:
+        try:
+            st.explore(
+                self.host, self.port, browser=not self.no_browser,
+                ready=lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            print()
