@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -116,6 +117,87 @@ def test_every_form_of_input_is_the_same(data):
     rows = test.tokens.reshape(len(test.tokens), -1)
     np.testing.assert_allclose(flat.decision_function(rows), expected, atol=1e-8)
     assert plain.n_features_in_ == dim and flat.n_features_in_ == length * dim
+
+
+def test_padding_never_changes_a_prediction(data):
+    train, test = data
+    classifier = st.AttentionClassifier().fit(train.tokens, train.labels)
+    rng = np.random.default_rng(1)
+    padded = np.concatenate([test.tokens, 1e3 * rng.standard_normal((200, 4, 12))], axis=1)
+    order = rng.permutation(10)
+    mask = np.broadcast_to((np.arange(10) < 6)[order], (200, 10))
+    for method in ("decision_function", "predict_proba"):
+        np.testing.assert_allclose(
+            getattr(classifier, method)(padded[:, order], mask=mask),
+            getattr(classifier, method)(test.tokens),
+            atol=1e-9,
+        )
+
+
+def test_one_long_bag_does_not_make_all_long():
+    """Ragged bags are never padded: memory stays a few times that of the tokens."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 10, 400)
+    lengths[5] = 5000
+    bags = [rng.standard_normal((length, 16)) for length in lengths]
+    data_bytes = sum(bag.nbytes for bag in bags)
+    tracemalloc.start()
+    st.AttentionClassifier(sharpness=1.0, ridge=0.1, shrinkage=0.0).fit(bags, np.arange(400) % 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    padded = 400 * 5000 * 16 * 8
+    assert peak < 12 * data_bytes < padded / 10
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_scale_of_weights_says_nothing(data, kind):
+    train, test = data
+    one, other = (
+        kind().fit(train.tokens, train.labels, sample_weight=np.full(300, weight))
+        for weight in (1.0, 1e-6)
+    )
+    np.testing.assert_allclose(
+        one.predict_proba(test.tokens), other.predict_proba(test.tokens), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("whiten", [True, False])
+@pytest.mark.parametrize("query", ["two-step", "joint"])
+def test_offset_and_scale_of_tokens_do_not_matter(data, whiten, query):
+    train, test = data
+    scores = []
+    for scale, offset in ((1.0, 0.0), (1e-6, 0.0), (1e6, 0.0), (1.0, 1e5)):
+        classifier = st.AttentionClassifier(whiten=whiten, query=query)
+        classifier.fit(scale * train.tokens + offset, train.labels)
+        scores.append(classifier.score(scale * test.tokens + offset, test.labels))
+    if whiten:
+        assert max(scores) - min(scores) < 0.02
+    else:  # sharpness is in units of the tokens; their offset does not matter
+        assert abs(scores[0] - scores[3]) < 0.02
+
+
+def test_negative_bags_without_variance():
+    rng = np.random.default_rng(0)
+    labels = np.arange(100) % 2
+    tokens = np.where(labels[:, None, None] > 0, rng.standard_normal((100, 4, 5)) + 1.0, 0.0)
+    assert st.PooledClassifier().fit(tokens, labels).score(tokens, labels) > 0.9
+
+
+def test_comparison_is_honest(data):
+    train, _ = data
+    table = st.compare_poolings(train.tokens, train.labels, folds=3).set_index("pooling")
+    assert table.error["attention"] < 0.5 * table.error["pooled"]
+    assert table.auc["attention"] > 0.95 and 0 < table.auc_se["pooled"] < 0.1
+    error = table.error["pooled"]
+    assert table.error_se["pooled"] == pytest.approx(np.sqrt(error * (1 - error) / 300))
+    rng = np.random.default_rng(0)
+    noise = st.compare_poolings(
+        rng.standard_normal((200, 3, 20)), np.arange(200) % 2, folds=4
+    ).set_index("pooling")
+    assert noise.error["larger class"] == 0.5
+    assert (abs(noise.error - 0.5) < 4 * 0.036).all() and (abs(noise.auc - 0.5) < 0.15).all()
+    with pytest.raises(ValueError, match="at least two bags of each class"):
+        st.compare_poolings(train.tokens[:5], [0, 0, 0, 0, 1])
 
 
 def test_ragged_bags_and_single_precision(data):
@@ -252,6 +334,9 @@ def test_labels_of_any_two_kinds_and_tools_of_scikit_learn(data):
         ({"reuse": "no"}, "reuse must be one of 'all', 'cross', 'split'"),
         ({"sample_weight": [1.0, -1.0]}, "sample_weight must be at least 0"),
         ({"sample_weight": [0.0, 1.0]}, "leave both classes some weight"),
+        ({"reuse": "split"}, "needs at least 4 bags of each class"),
+        ({"shrinkage": 2.0}, "shrinkage must be 'auto' or a number from 0 to 1"),
+        ({"y": np.array(["a", 1], dtype=object)}, "labels of one kind|label type|mix"),
     ],
 )
 def test_wrong_input(change, words):

@@ -94,6 +94,9 @@ X = np.ones((6, 2))
         ({"X": X[None] * np.nan}, "Input X contains NaN"),
         ({"X": X[None], "y": [0, 1]}, "one label for each of the 1 bags"),
         ({"X": X[None], "y": [[0]]}, "one label for each of the 1 bags"),
+        ({"X": X[None], "y": [1j]}, "y must hold numbers or words"),
+        ({"X": X[None], "y": [b"a"]}, "y must hold numbers or words"),
+        ({"X": X[None], "y": np.array([0xFFFFFFFF], np.uint32).view("<U1")}, "letters that do not"),
     ],
 )
 def test_wrong_arrays(tmp_path, arrays, words):
@@ -156,6 +159,15 @@ def test_forged_entries(tmp_path, entry, words):
     with pytest.raises(ValueError, match=words) as caught:
         st.load_bags(path)
     assert str(path) in str(caught.value)
+
+
+def test_packings_that_cannot_be_bounded(tmp_path):
+    """bz2 and lzma unpack a block at once, however large."""
+    for packing in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile(tmp_path / "bomb.npz", "w", packing) as archive:
+            archive.writestr("X.npy", npy((1, 1, 1), data=bytes(8)))
+        with pytest.raises(ValueError, match="packed in a way that NumPy never does"):
+            st.load_bags(tmp_path / "bomb.npz")
 
 
 def test_entries_that_lie_about_their_size(tmp_path):
@@ -239,6 +251,9 @@ def test_saved_classifiers_are_the_same(tmp_path, sample, classifier):
     with pytest.raises(ValueError, match="expecting 6 features"):
         again.predict(sample.tokens[:, :, :4])
     assert os.listdir(tmp_path) == ["model"]
+    mask = os.umask(0o022)
+    os.umask(mask)
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 @pytest.mark.parametrize("classifier", KINDS, ids=repr)
@@ -284,7 +299,11 @@ def model(tmp_path_factory, sample):
         ({"root": np.full((6, 6), np.nan)}, "not finite"),
         ({"query": np.ones(0)}, "query has shape"),
         ({"classes": np.arange(3)}, "classes has shape"),
-        ({"coef": np.array([["a"] * 6])}, "not a saved classifier"),
+        ({"coef": np.array([["a"] * 6])}, "not that of real numbers"),
+        ({"coef": np.ones((1, 6)) * 1j}, "not that of real numbers"),
+        ({"about": np.array("[" * 100_000)}, "not a saved classifier"),
+        ({"classes": np.array([1.0, 1.0])}, "not two labels in order"),
+        ({"classes": np.array([np.nan, 1.0])}, "not two labels in order"),
     ],
 )
 def test_wrong_models(tmp_path, model, change, words):
@@ -303,9 +322,28 @@ def test_wrong_models(tmp_path, model, change, words):
     ],
 )  # fmt: skip
 def test_wrong_words_in_models(tmp_path, model, change):
+    refused(tmp_path, model, lambda about: about | change)
+
+
+@pytest.mark.parametrize("name", ["ridge", "sharpness", "shrinkage", "features", "tokens"])
+@pytest.mark.parametrize("value", ["Infinity", "NaN", "1e999", '"x"', "null", "[]"])
+def test_wrong_numbers_in_models(tmp_path, model, name, value):
+    change = {name: json.loads(value)}
+    refused(tmp_path, model, lambda about: about | {"learned": about["learned"] | change})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("whiten", {}), ("ridge", 10**400), ("folds", 1.5), ("sharpness", -1)],
+    ids=["whiten", "ridge", "folds", "sharpness"],
+)  # fmt: skip
+def test_wrong_settings_in_models(tmp_path, model, name, value):
+    refused(tmp_path, model, lambda about: about | {"settings": about["settings"] | {name: value}})
+
+
+def refused(tmp_path, model, change):
     with np.load(model) as content:
         arrays = dict(content)
-    about = json.loads(str(arrays["about"])) | change
+    about = change(json.loads(str(arrays["about"])))
     path = written(tmp_path / "model.npz", **(arrays | {"about": np.array(json.dumps(about))}))
     with pytest.raises(ValueError, match="not a saved classifier"):
         st.load_classifier(path)

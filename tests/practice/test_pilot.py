@@ -62,6 +62,33 @@ def test_noise_is_called_noise():
     assert json.loads(pilot.to_json())["task"] is None
 
 
+def test_long_bags_are_no_signal():
+    """Lengths that go with the label: noise all the same."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(150) % 2
+        bags = [rng.standard_normal((2 if label else 40, 10)) for label in labels]
+        assert not st.estimate_task(bags, labels, resamples=20).found
+
+
+@pytest.mark.parametrize("strength", [30.0, 60.0, 1e4])
+def test_strong_signals_are_not_capped(strength):
+    pilot = pilot_of(st.Task(6, 1, strength), 80, 5, seed=0, resamples=40)
+    assert pilot.strength.value == pytest.approx(strength, rel=0.05)
+    assert pilot.sparsity.value == pytest.approx(1.0, abs=0.05)
+
+
+def test_noise_without_variance():
+    """A constant column is no misfit, constant tokens are no crash."""
+    sample = st.Task(6, 1, 4.0).sample(200, 8, rng=0)
+    tokens = sample.tokens.copy()
+    tokens[..., 3] = 2.0
+    pilot = st.estimate_task(tokens, sample.labels, resamples=20)
+    assert pilot.found and pilot.diagnosis.problems == ()
+    flat = st.estimate_task(np.ones((30, 3, 4)), np.arange(30) % 2, resamples=20)
+    assert not flat.found
+
+
 def test_the_estimate_feeds_the_plan():
     task = st.Task(10, 2, 3.0, prevalence=0.4)
     pilot = pilot_of(task, 600, 30, seed=1)
@@ -81,7 +108,8 @@ def test_sparse_and_dense_signals_are_told_apart():
     sparse = pilot_of(st.Task(10, 1, 4.0), 300, 20, seed=0)
     dense = pilot_of(st.Task(10, 10, 1.0), 300, 20, seed=0)
     assert sparse.diagnosis.sparse is True and "a sparse signal fits better" in sparse.summary()
-    assert dense.diagnosis.sparse is not True
+    assert dense.diagnosis.sparse is not True  # a signal in all tokens is a mixture as well
+    assert abs(dense.diagnosis.sparse_gain[0]) < 0.1 < sparse.diagnosis.sparse_gain[0]
     assert dense.sparsity.high == pytest.approx(10.0)
     assert dense.task.sparsity >= 8
 
@@ -114,7 +142,7 @@ def test_what_does_not_fit_is_told(change, words):
     changed = change(sample.tokens, np.random.default_rng(4))
     pilot = st.estimate_task(changed, sample.labels, resamples=20)
     assert any(words in each for each in pilot.diagnosis.problems), pilot.diagnosis.problems
-    assert "The model does not fit" in pilot.summary() or not pilot.found
+    assert ("The model does not fit" in pilot.summary()) == pilot.found
 
 
 def test_noise_that_whitening_cannot_learn_is_told():
@@ -158,6 +186,7 @@ def test_ragged_bags_and_labels_of_any_kind():
         ({"level": 1.0}, "level must be"),
         ({"resamples": 3}, "resamples must be a whole number"),
         ({"X": np.full((20, 2, 3), np.nan)}, "Input X contains NaN"),
+        ({"X": np.ones((20, 6))}, "X must be an array .n, tokens, dim."),
     ],
 )
 def test_wrong_input(change, words):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +63,13 @@ class Fit:
             "dimensions, cross-validated:"
         )
         progress = not self.no_progress and sys.stderr.isatty()
-        table = st.compare_poolings(
-            bags, labels, folds=self.folds, seed=self.seed, progress=progress
-        )
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            table = st.compare_poolings(
+                bags, labels, folds=self.folds, seed=self.seed, progress=progress
+            )
+        for message in sorted({str(each.message) for each in told}):
+            note(message)
         found["comparison"] = table.to_dict("records")
         if not self.json:
             show(found["comparison"], False)
@@ -108,7 +113,8 @@ class Fit:
         """What theory predicts for these bags, and for more of them."""
         measured = table.set_index("pooling").error
         errors = table.set_index("pooling").error_se
-        trained = max(4, round(pilot.bags * (1 - 1 / self.folds)))
+        rarer = round(float(table.error[0]) * pilot.bags)  # of the guess of the larger class
+        trained = max(4, round(pilot.bags * (1 - 1 / min(self.folds, rarer))))
         now = pilot.plan(samples=trained)
         predicted = {name: now[name].value for name in ("attention", "pooled")}
         words = ", ".join(
@@ -150,15 +156,20 @@ class Score:
 
     def run(self) -> None:
         out, tokens = _output(self.out, "score: out"), _output(self.tokens, "score: tokens")
+        if out is not None and out == tokens:
+            raise ValueError(f"score: out and tokens must differ, got {self.out!r} for both")
         classifier = st.load_classifier(self.model)
         bags, _ = st.load_bags(self.bags)
         names = classifier.predict(bags)
         chances = classifier.predict_proba(bags)[:, 1]
         scores = classifier.decision_function(bags)
         if tokens is not None:  # first: standard output may be a pipe that closes
-            with tokens.open("w", newline="") as stream:
+            with tokens.open("w", newline="", encoding="utf-8") as stream:
                 self._tokens(classifier, bags, stream)
-        with out.open("w", newline="") if out else nullcontext(sys.stdout) as stream:
+        target: Any = nullcontext(sys.stdout)
+        if out is not None:
+            target = out.open("w", newline="", encoding="utf-8")
+        with target as stream:
             writer = csv.writer(stream)
             writer.writerow(["bag", "tokens", "prediction", "probability", "score"])
             for index, each in enumerate(zip(bags.lengths, names, chances, scores, strict=True)):

@@ -32,7 +32,7 @@ class Bags:
     offsets: IntArray
 
     @classmethod
-    def of(cls, X: Any, mask: ArrayLike | None = None, n_tokens: int = 1) -> Bags:
+    def of(cls, X: Any, mask: ArrayLike | None = None, n_tokens: int | None = 1) -> Bags:
         """From (n, L, d), with a mask (n, L) of tokens that count; a list of (L_i, d) arrays; or
         flat (n, n_tokens·d) rows."""
         if isinstance(X, Bags):
@@ -44,7 +44,7 @@ class Bags:
         if isinstance(X, list | tuple) and len(X) and all(np.ndim(bag) == 2 for bag in X):
             return cls._of_list(X, mask)
         array = _numbers(np.asarray(X), "X")
-        if array.ndim == 2:
+        if array.ndim == 2 and n_tokens is not None:
             array = _unflattened(array, n_tokens)
         if array.ndim != 3:
             raise ValueError(
@@ -189,13 +189,16 @@ def _numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.dtype in (np.float32, np.float64):
         return array
     try:
-        return array.astype(np.float64)
+        with np.errstate(over="ignore"):
+            return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}: {error}") from error
 
 
 def _finite(tokens: NDArray[Any]) -> NDArray[Any]:
-    if not np.isfinite(tokens.sum(dtype=float)) and not np.isfinite(tokens).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = tokens.sum(dtype=float)
+    if not np.isfinite(total) and not np.isfinite(tokens).all():
         what = "NaN" if np.isnan(tokens).any() else "infinity"
         raise ValueError(f"Input X contains {what}.")
     return tokens

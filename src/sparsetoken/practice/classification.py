@@ -86,6 +86,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "sample_weight must be at least 0 and leave both classes some weight, got "
                 f"weights between {weights.min():g} and {weights.max():g}"
             )
+        weights = weights * (np.count_nonzero(weights) / weights.sum())  # their scale says nothing
+        self._check_counts(labels[weights > 0])
         data = TrainingData(bags, labels, weights, bags.mean())
         self._select(data)
         self._fit_all(data)
@@ -96,7 +98,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> dict[float, Whitening]:
         """From the tokens of the first class alone: there they are noise."""
         if not self.whiten:
-            return {0.0: Whitening.none(data.bags.dim)}
+            share = train * data.bags.lengths
+            return {0.0: Whitening.none(share @ data.means / share.sum())}
         moments = Moments.of(data.bags, np.where(data.labels < 0, train, 0.0))
         return {least: moments.whitening(least) for least in shrinkages}
 
@@ -189,7 +192,10 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         share = each.weights / each.weights.sum()
         centred = each.fitted - share @ each.fitted
         variance = float(share @ np.einsum("np,np->n", centred, centred)) / centred.shape[1]
-        return [(factor, max(factor * variance, 1e-9)) for factor in _RIDGES]
+        return [(factor, factor * (variance or 1.0)) for factor in _RIDGES]
+
+    def _check_counts(self, labels: FloatArray) -> None:
+        """Whether there are enough bags of each class."""
 
     def _sharpnesses(self) -> tuple[float, ...]:
         return (0.0,)
@@ -225,7 +231,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         if self.ridge != "auto" and not (
-            isinstance(self.ridge, int | float | np.number) and 0 < self.ridge < np.inf
+            isinstance(self.ridge, int | float | np.number) and 0 < self.ridge <= 1e300
         ):
             raise ValueError(f"ridge must be 'auto' or a number above 0, got {self.ridge!r}")
         if self.shrinkage != "auto" and not (
@@ -293,8 +299,11 @@ def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
         )
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    classes, index = np.unique(y, return_inverse=True)
+    try:
+        check_classification_targets(y)
+        classes, index = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"labels of one kind are needed, got y of several ({error})") from error
     if len(index) != count:
         check_consistent_length(np.empty(count), y)
     if len(classes) != 2:

@@ -57,7 +57,7 @@ def compare_poolings(
     Parameters
     ----------
     X, y, mask
-        As for `AttentionClassifier.fit`.
+        As for `AttentionClassifier.fit`, but for flat rows.
     folds : int
         At least 2; no more than the rarer class has bags.
     seed : int
@@ -75,7 +75,7 @@ def compare_poolings(
     """
     import pandas as pd
 
-    bags = Bags.of(X, mask)
+    bags = Bags.of(X, mask, n_tokens=None)
     folds = whole("compare_poolings", "folds", folds, least=2)
     _, labels = two_classes(y, len(bags), "compare_poolings")
     fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))

@@ -49,7 +49,7 @@ class Diagnosis:
     def sparse(self) -> bool | None:
         """Whether a sparse signal fits better than a dense one; None if that cannot be told."""
         gain, error = self.sparse_gain
-        return None if abs(gain) < 2 * error else gain > 0
+        return None if abs(gain) <= 2 * error else gain > 0
 
 
 def variances(whitening: Whitening, own: Bags, other: Bags) -> tuple[FloatArray, FloatArray]:
@@ -65,8 +65,11 @@ def variances(whitening: Whitening, own: Bags, other: Bags) -> tuple[FloatArray,
         covariance += tokens.T @ tokens
     covariance /= len(other.tokens)
     values = np.asarray(np.linalg.eigvalsh(whitening.root @ covariance @ whitening.root))
-    ends = np.array([values[0], values[-1]])
-    measured, learned = other.dim / len(other.tokens), own.dim / len(own.tokens)
+    values = values[values > 1e-9 * values[-1]]  # there is no noise in the other directions
+    if not len(values):
+        return np.ones(2), np.array([0.0, np.inf])
+    ends, dim = np.array([values[0], values[-1]]), len(values)
+    measured, learned = dim / len(other.tokens), dim / len(own.tokens)
     if learned >= 1:
         return ends, np.array([0.0, np.inf])
     width = math.sqrt(measured + learned - measured * learned)

@@ -54,7 +54,7 @@ class PooledClassifier(BagClassifier):
     Attributes
     ----------
     classes_ : the two labels; the second one is that of bags with a signal.
-    coef_, intercept_ : the readout of whitened features.
+    coef_, intercept_ : the readout of whitened features, calibrated if `calibrate`.
     ridge_, sharpness_, shrinkage_, cv_losses_ : what was selected, by which held-out losses.
 
     Examples
@@ -111,8 +111,8 @@ class AttentionClassifier(BagClassifier):
     ----------
     query : "two-step" or "joint"
         "joint" goes on from the two-step query: one round of expectation–maximisation (which tokens
-        carry the signal?), then L-BFGS on all parameters; the result is kept if it does better on
-        held-out bags (`joint_` says which).
+        carry the signal?), then L-BFGS on all parameters. The latter is kept if it does better on
+        held-out bags (`joint_` says so), else the query after the former.
     reuse : "all", "cross" or "split"
         Which bags fit the readout: those that taught the query, the same but each seen through a
         query that has not seen it, or every other bag, as in the theory (benchmarks/digits.py
@@ -165,10 +165,18 @@ class AttentionClassifier(BagClassifier):
                 words = ", ".join(map(repr, allowed))
                 raise ValueError(f"{name} must be one of {words}, got {getattr(self, name)!r}")
         if self.sharpness != "auto" and not (
-            isinstance(self.sharpness, int | float | np.number) and 0 <= self.sharpness < np.inf
+            isinstance(self.sharpness, int | float | np.number) and 0 <= self.sharpness <= 1e300
         ):
             raise ValueError(
                 f"sharpness must be 'auto' or a number of at least 0, got {self.sharpness!r}"
+            )
+
+    def _check_counts(self, labels: FloatArray) -> None:
+        fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))
+        if self.reuse == "split" and fewest < 4:
+            raise ValueError(
+                "reuse='split' needs at least 4 bags of each class (query and readout, in each "
+                f"fold), got {fewest}; use reuse='all'"
             )
 
     def _sharpnesses(self) -> tuple[float, ...]:
@@ -267,6 +275,7 @@ class AttentionClassifier(BagClassifier):
         if self.joint_:
             found, _ = self._train_jointly(data, data.weights)
             self.query_ = found[: data.bags.dim]
+            self.sharpness_ = float(np.linalg.norm(self.query_))
             self._set_readout(found[data.bags.dim :])
 
     def _attention(self, bags: Bags) -> FloatArray:

@@ -10,6 +10,7 @@ import ast
 import math
 import os
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from sparsetoken.practice.bags import Bags
 
+_MOST_MEMORY = 0.5  # part of this machine's memory that the arrays of a file may take
 _MOST_SHRINKAGE = 1100  # deflate cannot make a file smaller by more
 _UNREADABLE = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, LZMAError, StructError, EOFError,
@@ -54,7 +56,7 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
     arrays = read_arrays(path, ("X", "offsets", "mask", "y"))
     try:
         return _labelled(arrays)
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
 
 
@@ -75,6 +77,8 @@ def _labelled(arrays: dict[str, NDArray[Any]]) -> LabelledBags:
             f"offsets, got shape {tokens.shape} with {' and '.join(others) or 'neither'}"
         )
     labels = arrays.get("y")
+    if labels is not None and labels.dtype.kind not in "biufU":
+        raise ValueError(f"y must hold numbers or words, got dtype {labels.dtype}")
     if labels is not None and (labels.ndim != 1 or len(labels) != len(bags)):
         raise ValueError(
             f"y must have one label for each of the {len(bags)} bags, got shape {labels.shape}"
@@ -88,14 +92,15 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> dict[str,
     if not Path(path).is_file():
         raise ValueError(f"{where}: there is no such file")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with warnings.catch_warnings(), zipfile.ZipFile(path) as archive:
+            warnings.simplefilter("ignore")  # of old headers: what they mean is checked below
             entries = {entry.filename: entry for entry in archive.infolist()}
-            room = _memory()
-            found = {}
+            room, found = _MOST_MEMORY * _memory(), {}
             for name in names:
                 entry = entries.get(f"{name}.npy")
                 if entry is not None:
                     found[name] = _array(archive, entry, name, room)
+                    room -= found[name].size * max(8, found[name].itemsize)
             return found
     except _Refused as error:
         raise ValueError(f"{where}: {error}") from error
@@ -108,7 +113,11 @@ class _Refused(ValueError):
     """Said in words of our own."""
 
 
-def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, room: int) -> NDArray[Any]:
+def _array(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, room: float
+) -> NDArray[Any]:
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise _Refused(f"{name} is packed in a way that NumPy never does: the file is forged")
     if entry.file_size > _MOST_SHRINKAGE * max(entry.compress_size, 1):
         raise _Refused(
             f"{name} claims {entry.file_size} bytes in an entry of {entry.compress_size}: the file "
@@ -128,8 +137,9 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, room: in
                 f"{name} claims shape {shape} of {dtype}, {size} bytes, but {there} are there: "
                 "the file is damaged or forged"
             )
-        if size > room:
-            raise _Refused(f"{name} has {size} bytes, more than this machine's memory of {room}")
+        needed = math.prod(shape) * max(8, dtype.itemsize)  # as numbers to compute with
+        if needed > room:
+            raise _Refused(f"{name} needs {needed} bytes, {max(0, int(room))} are free for it")
         data = stream.read(size)
         if len(data) < size:
             raise _Refused(f"{name} ends after {len(data)} of {size} bytes: the file is damaged")
@@ -137,7 +147,12 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, room: in
             raise _Refused(f"{name} goes on after its {size} bytes: the file is damaged")
     if size == 0:
         return np.zeros(shape, dtype)
-    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    if dtype.kind == "U":
+        letters = np.frombuffer(data, np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+        if np.any((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))):
+            raise _Refused(f"{name} has letters that do not exist: the file is damaged or forged")
+    return array
 
 
 def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

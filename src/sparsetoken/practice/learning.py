@@ -37,7 +37,7 @@ def two_step_query(
     pull = level * bags.spread(signed / bags.lengths)
     query = np.zeros(bags.dim)
     for _, rows in bags.blocks():
-        query += pull[rows] @ np.asarray(bags.tokens[rows], dtype=float)
+        query += pull[rows] @ (np.asarray(bags.tokens[rows], dtype=float) - whitening.mean)
     query = whitening.root @ query
     norm = float(np.linalg.norm(query))
     return query / norm if norm > 0 else query

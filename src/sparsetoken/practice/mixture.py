@@ -7,14 +7,17 @@ expectation–maximisation then polish the best point of the grid.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from sparsetoken.practice.bags import FloatArray
 
 _WIDTH = 0.05  # of a bin, in standard deviations
-_LOWEST, _HIGHEST = -8.0, 40.0  # values beyond are counted at the ends
+_LOWEST, _CORE, _HIGHEST = -8.0, 10.0, 1e6  # values beyond are counted at the ends
+_RATIO = 1.005  # of bins above the core
 _SHIFTS = 48
 _BISECTIONS, _POLISH = 16, 50
 
@@ -91,17 +94,28 @@ def _log_likelihoods(gain: FloatArray, share: FloatArray) -> FloatArray:
     return np.asarray(np.logaddexp(rest, mine + gain), dtype=float)
 
 
+@lru_cache
+def edges() -> FloatArray:
+    """Ends of the bins: of one width up to the core's end, then of one ratio."""
+    core = np.linspace(_LOWEST, _CORE, round((_CORE - _LOWEST) / _WIDTH) + 1)
+    count = math.ceil(math.log(_HIGHEST / _CORE) / math.log(_RATIO))
+    return np.concatenate([core, _CORE * _RATIO ** np.arange(1, count + 1)])
+
+
 def centres() -> FloatArray:
     """Middles of the bins."""
-    bins = round((_HIGHEST - _LOWEST) / _WIDTH)
-    return np.asarray(_LOWEST + _WIDTH * (np.arange(bins) + 0.5), dtype=float)
+    return 0.5 * (edges()[1:] + edges()[:-1])
 
 
 def histogram(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Counts (k, bins) of values (k, N), with weights (k, N)."""
-    bins = len(centres())
-    place = np.clip(((values - _LOWEST) / _WIDTH).astype(int), 0, bins - 1)
-    place += bins * np.arange(len(values))[:, None]
+    bins = len(edges()) - 1
+    place = ((np.clip(values, _LOWEST, _CORE) - _LOWEST) / _WIDTH).astype(int)
+    far = values >= _CORE
+    if far.any():
+        beyond = np.log(np.minimum(values[far], _HIGHEST) / _CORE) / math.log(_RATIO)
+        place[far] = round((_CORE - _LOWEST) / _WIDTH) + beyond.astype(int)
+    place = np.minimum(place, bins - 1) + bins * np.arange(len(values))[:, None]
     flat = None if weights is None else weights.ravel()
     counts = np.bincount(place.ravel(), flat, minlength=bins * len(values))
     return counts.reshape(len(values), bins).astype(float)
@@ -111,6 +125,6 @@ def cumulative(mixture: Mixture) -> FloatArray:
     """Distribution function of the first mixture, with N(0, 1) as the rest, at upper bin ends."""
     from scipy.special import ndtr
 
-    ends = centres() + 0.5 * _WIDTH
+    ends = edges()[1:]
     share, shift = float(mixture.share[0]), float(mixture.shift[0])
     return np.asarray((1 - share) * ndtr(ends) + share * ndtr(ends - shift))

@@ -72,7 +72,7 @@ def estimate_task(
     >>> pilot.strength.low < 3.0 < pilot.strength.high
     True
     """
-    bags = Bags.of(X, mask)
+    bags = Bags.of(X, mask, n_tokens=None)
     _, labels = two_classes(y, len(bags), "estimate_task")
     level = real("estimate_task", "level", level, above=0, below=1)
     resamples = whole("estimate_task", "resamples", resamples, least=20, most=100_000)
@@ -193,7 +193,7 @@ def _measured(halves: tuple[_Half, ...], draws: list[FloatArray]) -> _Seen:
             own_spread = np.sqrt(np.sum(share * mine**2, axis=1))
             spread, own_spread = np.maximum(spread, 1e-300), np.maximum(own_spread, 1e-300)
             together = np.sum(share * mine * noise, axis=1)
-            agreement[block] += 0.5 * together / (own_spread * spread[:, 0])
+            agreement[block] += 0.5 * together / own_spread / spread[:, 0]
             level = (other - mean) / spread
             parts.append(histogram(level[:, positive], weights[:, positive]))
             if start == 0:
@@ -212,12 +212,17 @@ def _held_out(halves: tuple[_Half, ...], seen: _Seen) -> tuple[float, tuple[floa
     surplus, variance, gains = 0.0, 0.0, []
     for own, half in enumerate(halves):
         counts, level = seen.counts[1 - own, :1], seen.levels[own][None]
-        sparse = half.bags.total(Mixture.fit(counts).log_ratio(level)[0])
+        ratio = Mixture.fit(counts).log_ratio(level)[0]
+        sparse = half.bags.total(ratio)
         dense = half.bags.total(Mixture.fit(counts, share=1.0).log_ratio(level)[0])
         positive = half.labels > 0
         gains.append((sparse - dense)[positive])
+        noise, length = ratio[~half.positive], half.bags.lengths
+        # by what noise of that length would give: else long bags would be told from short ones
+        spread = max(float(noise.std()), 1e-300) * np.sqrt(length)
+        score = (sparse - length * noise.mean()) / spread
         n, up = len(positive), int(positive.sum())  # sum of ranks, as Wilcoxon has it
-        surplus += float(rankdata(sparse)[positive].sum()) - up * (n + 1) / 2
+        surplus += float(rankdata(score)[positive].sum()) - up * (n + 1) / 2
         variance += up * (n - up) * (n + 1) / 12
     gain = np.concatenate(gains)
     error = float(gain.std(ddof=1) / np.sqrt(len(gain)))

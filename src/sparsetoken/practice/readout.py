@@ -30,6 +30,8 @@ class ReadoutFit:
         self.features = features if whole else features[kept]
         self.labels = labels if whole else labels[kept]
         self.share = (weights if whole else weights[kept]) / weights.sum()
+        self.centre = self.share @ self.features
+        self.features = self.features - self.centre
         self.size = math.sqrt(self.share @ np.einsum("np,np->n", self.features, self.features))
 
     def __call__(
@@ -47,6 +49,7 @@ class ReadoutFit:
         """
         features, labels, share = self.features, self.labels, self.share
         found = np.zeros(features.shape[1] + 1) if start is None else start.copy()
+        found[-1] += self.centre @ found[:-1]  # the bias of centred features, till the end
         scores = features @ found[:-1] + found[-1]
         floor, before = 0.0, math.inf
         for _ in range(_MOST_STEPS):
@@ -56,7 +59,7 @@ class ReadoutFit:
             pulls = float(share @ np.abs(slope)) or 1.0
             left = math.hypot(float(np.linalg.norm(along)) / (self.size or 1.0), level) / pulls
             if left <= tolerance:
-                return found
+                return self._uncentred(found)
             curvature = share * np.maximum(
                 loss.curvature(labels * scores), max(floor, _LEAST_CURVATURE)
             )
@@ -71,11 +74,16 @@ class ReadoutFit:
             floor = floor if floor > 1e-6 else 0.0
             before = left
         if left <= 1e-5:  # as far as rounding lets it
-            return found
+            return self._uncentred(found)
         raise ConvergenceError(
             f"fit_readout: relative gradient {left:.1e}, {tolerance:.0e} is required "
             f"({len(features)} samples, {features.shape[1]} features, {loss!r}, ridge={ridge:g})"
         )
+
+    def _uncentred(self, found: FloatArray) -> FloatArray:
+        found = found.copy()
+        found[-1] -= self.centre @ found[:-1]
+        return found
 
     def _newton_step(
         self, along: FloatArray, level: float, curvature: FloatArray, ridge: float, accuracy: float

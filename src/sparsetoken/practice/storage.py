@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -60,8 +61,9 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         )
     settings["loss"] = names[0] if names else None
     classes = classifier.classes_
-    if classes.dtype.kind not in "biufSU":
+    if classes.dtype.kind not in "biufU":
         classes = np.array([str(each) for each in classes])
+    names_in = getattr(classifier, "feature_names_in_", None)
     learned = {
         "ridge": float(classifier.ridge_),
         "sharpness": float(classifier.sharpness_),
@@ -69,6 +71,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "features": int(classifier.n_features_in_),
         "tokens": int(getattr(classifier, "_length", 0)),
         "joint": bool(getattr(classifier, "joint_", False)),
+        "names": None if names_in is None else list(names_in),
     }
     words = {"format": _FORMAT, "kind": kinds[0], "settings": settings, "learned": learned}
     arrays = {
@@ -85,6 +88,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     try:
         with os.fdopen(handle, "wb") as stream:
             np.savez(stream, **arrays)
+        os.chmod(draft, 0o666 & ~_umask())
         os.replace(draft, target)
     except BaseException:
         os.unlink(draft)
@@ -96,7 +100,8 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
     arrays = read_arrays(path, ("about", *_ARRAYS))
     try:
         return _restored(arrays)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError,
+            MemoryError) as error:  # fmt: skip
         raise ValueError(f"{os.fspath(path)}: this is not a saved classifier ({error})") from error
 
 
@@ -114,6 +119,12 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
         settings["loss"] = LOSSES[settings["loss"]]
     classifier = _KINDS[kind](**settings)
     classifier._check_parameters()
+    for name in ("whiten", "calibrate"):
+        if not isinstance(settings[name], bool):
+            raise ValueError(f"{name} is {settings[name]!r}, neither true nor false")
+    for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
+        if not math.isfinite(learned[name]):
+            raise ValueError(f"{name} is not finite")
     dim, features, tokens = len(arrays["mean"]), int(learned["features"]), int(learned["tokens"])
     width = dim * tokens if kind == "vectorized" else dim
     shapes = {
@@ -124,12 +135,19 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
         if arrays[name].shape != shape or dim == 0:
             raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
         if name != "classes":
+            if arrays[name].dtype.kind != "f":
+                raise ValueError(f"{name} has dtype {arrays[name].dtype}, not that of real numbers")
             arrays[name] = arrays[name].astype(float)
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} has numbers that are not finite")
     if features != dim * classifier.n_tokens:
         raise ValueError(f"{features} features do not fit dimension {dim}")
-    classifier.classes_, classifier.n_features_in_ = arrays["classes"], features
+    classes = arrays["classes"]
+    if classes.dtype.kind not in "biufU" or not classes[0] < classes[1]:
+        raise ValueError("classes are not two labels in order")
+    if learned["names"] is not None:
+        classifier.feature_names_in_ = np.array([str(x) for x in learned["names"]], dtype=object)
+    classifier.classes_, classifier.n_features_in_ = classes, features
     classifier.coef_, classifier.intercept_ = arrays["coef"], arrays["intercept"]
     classifier._whitening = Whitening(arrays["mean"], arrays["root"])
     classifier.ridge_ = float(learned["ridge"])
@@ -140,6 +158,13 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     if kind == "vectorized":
         classifier._length = tokens
     return classifier
+
+
+def _umask() -> int:
+    """What new files are not allowed here."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _plain(value: Any) -> Any:

@@ -19,9 +19,9 @@ class Whitening:
     root: FloatArray  # (d, d), symmetric
 
     @classmethod
-    def none(cls, dim: int) -> Whitening:
-        """Leaves everything as it is."""
-        return cls(np.zeros(dim), np.eye(dim))
+    def none(cls, mean: FloatArray) -> Whitening:
+        """Removes the mean alone."""
+        return cls(mean, np.eye(len(mean)))
 
     def __call__(self, pooled: FloatArray) -> FloatArray:
         """Whitened, for rows that are averages of tokens."""
@@ -67,7 +67,7 @@ class Moments:
         level = float(np.trace(self.covariance)) / dim
         covariance = (1 - shrinkage) * self.covariance + shrinkage * level * np.eye(dim)
         values, vectors = np.linalg.eigh(covariance)
-        # directions in which tokens do not vary are left out: nothing can be learned there
+        # where noise does not vary there is no scale but that of the other directions
         floor = max(float(values[-1]), 0.0) * dim * np.finfo(float).eps
-        inverse = np.where(values > floor, 1.0 / np.sqrt(np.maximum(values, floor or 1.0)), 0.0)
-        return Whitening(self.mean, (vectors * inverse) @ vectors.T)
+        values = np.where(values > floor, values, level if level > 0 else 1.0)
+        return Whitening(self.mean, (vectors / np.sqrt(values)) @ vectors.T)

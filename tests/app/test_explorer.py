@@ -1,0 +1,278 @@
+"""The explorer without a browser: states, numbers, snippets, simulations, hostile requests."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import shlex
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st_
+
+import sparsetoken as st
+from sparsetoken.app import numbers, page
+from sparsetoken.app.server import make_app
+from sparsetoken.app.simulations import Simulations
+from sparsetoken.app.snippets import as_command, as_python
+from sparsetoken.app.state import CONTROLS, PRESETS, VIEWS, State
+from sparsetoken.cli import main
+
+SMALL = {"length": 4, "strength": 3.0, "query_samples": 1.5, "ridge": 0.1}
+
+
+@pytest.fixture(scope="module")
+def client():
+    app = make_app()
+    yield app.server.test_client()
+    app.simulations.close()
+
+
+def ask(client, output, inputs, state=()):
+    """A request as the page sends it."""
+    name, _, prop = output.partition(".")
+    sent = {
+        "output": output,
+        "outputs": {"id": name, "property": prop},
+        "inputs": [{"id": i, "property": p, "value": v} for i, p, v in inputs],
+        "changedPropIds": [f"{inputs[0][0]}.{inputs[0][1]}"],
+        "state": [{"id": i, "property": p, "value": v} for i, p, v in state],
+    }
+    return client.post("/_dash-update-component", json=sent)
+
+
+def data(answer, name):
+    assert answer.status_code == 200, answer.data
+    return answer.get_json()["response"][name]["data"]
+
+
+def test_presets_and_controls_are_states():
+    assert {name for name, control in CONTROLS.items() if control.choices} == set(page.CHOICES)
+    shown = {name for members in page.GROUPS.values() for name in members}
+    assert shown | {"view", "metric"} == set(CONTROLS)
+    for words in PRESETS.values():
+        state = State.of(words)
+        assert State.from_query("?" + state.to_query()) == state
+
+
+@settings(max_examples=200, deadline=None)
+@given(st_.data())
+def test_addresses_come_back(drawn):
+    words = {}
+    for name, control in CONTROLS.items():
+        if control.choices:
+            words[name] = drawn.draw(st_.sampled_from(control.choices))
+        elif control.whole:
+            words[name] = drawn.draw(st_.integers(int(control.least), int(control.most)))
+        else:
+            words[name] = float(f"{drawn.draw(st_.floats(control.least, control.most)):.6g}")
+            words[name] = min(max(words[name], control.least), control.most)
+    words["sparsity"] = min(words["sparsity"], words["length"])
+    if words["across"] == words["up"]:
+        words["up"] = "strength" if words["across"] != "strength" else "ridge"
+    state = State.of(words)
+    assert State.from_query(state.to_query()) == state
+    assert State.of({name: str(value) for name, value in words.items()}) == state
+
+
+anything = st_.recursive(
+    st_.none() | st_.booleans() | st_.integers() | st_.floats() | st_.text(max_size=80),
+    lambda inner: st_.lists(inner, max_size=3) | st_.dictionaries(st_.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(name=st_.sampled_from([*CONTROLS, "evil", ""]), value=anything)
+def test_wrong_values_are_a_sentence(name, value):
+    try:
+        state = State.of({name: value})
+    except ValueError as error:
+        assert len(str(error)) < 300 and "\n" not in str(error).replace(repr(value)[:37], "")
+    else:
+        assert math.isfinite(state.strength) and state.sparsity <= state.length
+
+
+def test_exact_numbers_are_those_of_the_library():
+    state = State.of(SMALL)
+    rows = numbers.curves(state)
+    for name, classifier in numbers.classifiers(state).items():
+        mine = [row.y for row in rows if row.series == name]
+        theirs = st.learning_curve(state.task, classifier, state.protocol, numbers.SAMPLES)
+        np.testing.assert_array_equal(mine, theirs.test_error)
+        one = st.predict(state.task, classifier, state.protocol)
+        assert numbers.chosen(state)[name]["auc"] == one.auc
+    for row in numbers.alignment(state):
+        protocol = replace(state.protocol, query_samples=row.x)
+        assert row.y == st.align(state.task, protocol).cosine
+    frozen = replace(state, query="frozen", cosine=0.5, sharpness=2.0)
+    assert numbers.classifiers(frozen)["attention"] == st.Attention(cosine=0.5, sharpness=2.0)
+    assert {row.series for row in numbers.roc(state)} == {"attention", "vectorized", "pooled"}
+    marks = {row.series: row for row in numbers.marks(state)}
+    assert marks["floor: Bayes"].y == float(st.bayes_error(state.task))
+    assert marks["capacity: pooled"].x == pytest.approx(st.capacity(state.task, st.Pooled()))
+
+
+@pytest.mark.parametrize("metric", ["test_error", "auc", "train_loss"])
+@pytest.mark.parametrize(
+    "words", [{}, {"length": 60, "sparsity": 2, "strength": 4.0}, {"loss": "huber"},
+              {"length": 5, "sparsity": 3, "strength": 1.5}, {"query": "frozen"}],
+)  # fmt: skip
+def test_drafts_are_near(words, metric):
+    """What the page says of them: good to about 0.005 (training loss: to 0.01)."""
+    state = State.of(words | {"metric": metric})
+    exact = {(row.series, row.x): row.y for row in numbers.curves(state)}
+    for row in numbers.curves_draft(state):
+        allowed = 0.01 if metric == "train_loss" else 0.005
+        assert abs(row.y - exact[row.series, row.x]) < allowed, row
+
+
+def test_the_attention_view():
+    state = State.of({"query": "frozen", "cosine": 0.9, "sharpness": 0.0, "length": 8})
+    rows = {row.series: row for row in numbers.attention(state)}
+    assert rows["mean weight on signal"].x == pytest.approx(1 / 8)
+    signal = [row for row in numbers.attention(state) if row.series == "signal tokens"]
+    assert max(signal, key=lambda row: row.y).x == pytest.approx(0.9 * 5, abs=0.1)
+
+
+def test_the_map_fills_in_coarse_first_and_says_who_wins():
+    places = list(numbers.map_order(12, 9))
+    assert len(places) == len(set(places)) == 108
+    assert set(places[:4]) == {(0, 0), (8, 0), (0, 8), (8, 8)}
+    state = State.of(SMALL | {"across": "strength", "up": "sparsity"})
+    xs, ys = numbers.map_axes(state)
+    assert xs[0] == 0 and xs[-1] == 20 and ys == [1, 2, 3, 4]
+    cell = numbers.map_cell(state, 4.0, 1.0)
+    values = numbers.chosen(replace(state, strength=4.0, sparsity=1))
+    errors = sorted((found["test_error"], name) for name, found in values.items())
+    assert cell.winner == errors[0][1]
+    assert cell.edge == pytest.approx(errors[1][0] - errors[0][0])
+    assert numbers.map_cell(replace(state, across="length"), 2.0, 3.0) is None
+
+
+@pytest.mark.parametrize("words", [{}, {"query": "frozen", "loss": "square"},
+                                   {"view": "alignment"}], ids=repr)  # fmt: skip
+def test_snippets_print_the_numbers_of_the_page(words, capsys):
+    state = State.of(SMALL | words)
+    exec(compile(as_python(state), "snippet", "exec"), {})
+    printed = capsys.readouterr().out
+    if state.view == "alignment":
+        assert f"{st.align(state.task, state.protocol).cosine:.6g}" in printed
+    else:
+        for line, (name, found) in zip(
+            printed.splitlines(), numbers.chosen(state).items(), strict=True
+        ):
+            shown = [found[key] for key in ("test_error", "auc", "train_loss", "train_error")]
+            assert line.split() == [name, *(f"{value:.6g}" for value in shown)]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(shlex.split(as_command(state))[1:]) == 0
+    for row in json.loads(out.getvalue()):
+        found = numbers.chosen(state)[row["classifier"]]
+        assert row["test_error"] == found["test_error"] and row["auc"] == found["auc"]
+
+
+@pytest.mark.parametrize("view", [view for view in VIEWS if view not in ("map", "plan")])
+def test_every_view_is_answered(client, view):
+    words = SMALL | {"view": view}
+    exact = data(ask(client, "exact.data", [("settled", "data", words)]), "exact")
+    assert exact["words"] == words and "message" not in exact
+    assert exact["figure"]["data"] and exact["python"] and exact["command"]
+    assert [row["classifier"] for row in exact["table"]] == ["attention", "vectorized", "pooled"]
+    draft = data(ask(client, "draft.data", [("words", "data", words)]), "draft")
+    assert ("figure" in draft) == (view != "roc")
+    assert "NaN" not in json.dumps(exact, allow_nan=False)
+
+
+def test_the_map_is_answered_in_parts(client):
+    words = SMALL | {"view": "map", "across": "ridge", "up": "sparsity", "length": 2}
+    missing = []
+    for tick in range(60):
+        inputs = [("settled", "data", words), ("clock", "n_intervals", tick)]
+        found = data(ask(client, "map.data", inputs), "map")
+        missing.append(found["missing"])
+        if not found["missing"]:
+            break
+    assert missing == sorted(missing, reverse=True) and missing[-1] == 0
+    assert sum(len(trace["x"]) for trace in found["figure"]["data"]) == 24
+
+
+def test_wrong_words_get_a_sentence_and_change_nothing(client):
+    for output, source in (("draft.data", "words"), ("exact.data", "settled")):
+        found = data(ask(client, output, [(source, "data", {"length": -1})]), output[:5])
+        assert found["message"].startswith("length must be a whole number between 1 and 200")
+    again = data(ask(client, "exact.data", [("settled", "data", SMALL)]), "exact")
+    assert "message" not in again
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    output=st_.sampled_from(["draft.data", "exact.data", "marks.data", "map.data",
+                             "simulated.data", "words.data", "..", ""]),
+    value=anything, extra=anything, state=anything,
+)  # fmt: skip
+def test_hostile_requests_are_never_a_500(client, output, value, extra, state):
+    inputs = [("settled", "data", value), ("words", "data", extra), ("clock", "n_intervals", 1)]
+    answer = ask(client, output, inputs, [("settled", "data", state), ("visit", "data", extra)])
+    assert answer.status_code < 500
+    assert b"Traceback" not in answer.data
+
+
+@settings(max_examples=100, deadline=None)
+@given(body=st_.one_of(st_.binary(max_size=300), anything.map(lambda x: json.dumps(x).encode())))
+def test_bodies_of_any_kind(client, body):
+    for path in ("/_dash-update-component", "/_dash-layout", "/_dash-dependencies", "/"):
+        answer = client.post(path, data=body, content_type="application/json")
+        assert answer.status_code < 500
+
+
+def test_large_bodies_and_other_paths(client):
+    for kind in ("application/json", "text/plain"):
+        answer = client.post("/_dash-update-component", data=b"x" * (1 << 20), content_type=kind)
+        assert answer.status_code in (400, 413, 415)
+    for path in ("/..%2f..%2fetc/passwd", "/assets/../../server.py", "/nothing", "/assets/x"):
+        assert client.get(path).status_code in (200, 400, 404)
+        assert b"root:" not in client.get(path).data and b"make_app" not in client.get(path).data
+    home = client.get("/")
+    assert "default-src 'self'" in home.headers["Content-Security-Policy"]
+    assert b"https://" not in home.data and b"http://" not in home.data
+
+
+def test_simulations_run_are_cancelled_and_end_with_their_page(monkeypatch):
+    monkeypatch.setattr("sparsetoken.app.simulations._PATIENCE", 2.0)
+    jobs = Simulations()
+    state = State.of(SMALL | {"dim": 20, "repeats": 1})
+    job = jobs.start("page one", state)
+    until = time.monotonic() + 60
+    while jobs.look("page one").running and time.monotonic() < until:
+        time.sleep(0.1)
+    jobs.look("page one")
+    assert job.done == job.total == 15 and job.message == ""
+    for name, classifier in numbers.classifiers(state).items():
+        protocol = replace(state.protocol, readout_samples=2.0)
+        run = st.simulate(state.task, classifier, protocol, dim=20, repeats=1, seed=0)
+        (mine,) = [row.y for row in job.rows["test_error"] if (row.series, row.x) == (name, 2.0)]
+        assert mine == run.test_error[0]
+    long = State.of({"dim": 1000, "repeats": 32, "length": 100})
+    first, second = jobs.start("page one", long), jobs.start("page two", long)
+    with pytest.raises(ValueError, match="2 simulations are under way"):
+        jobs.start("page three", long)
+    jobs.cancel("page one")
+    assert not first.running
+    until = time.monotonic() + 30  # page two asks no more
+    while second.running and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not second.running and jobs.look("page two") is None
+    jobs.close()
+
+
+def test_where_it_listens():
+    with pytest.raises(ValueError, match="port must be a whole number"):
+        st.explore(port=99999)
+    with pytest.raises(ValueError, match="nothing can listen at 203"):
+        st.explore(host="203.0.113.1", browser=False)
