@@ -5,12 +5,13 @@ export MPLBACKEND := Agg
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-torch lint bench stress help
+.PHONY: demo test test-torch lint bench stress explore help
 
 help:
 	@echo "make demo   reproduce every claim of the paper, write results/report.html"
 	@echo "make test   lint, types, tests and doctests"
 	@echo "make test-torch  the same fits and simulations on torch tensors (installs torch)"
+	@echo "make explore  the theory in the browser"
 	@echo "make lint   ruff and mypy"
 	@echo "make stress 1320 random problems over many decades, none unsolved"
 	@echo "make bench  measured speed of theory and simulation (tables)"
@@ -38,6 +39,10 @@ test: lint
 
 test-torch: .venv/torch
 	$(BIN)/python -m pytest --numprocesses 2 tests/torch_backend
+
+explore: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[app]'
+	$(BIN)/sparsetoken explore
 
 stress: .venv/installed
 	$(BIN)/python -m pytest --numprocesses 2 --problems 1320 tests/theory/test_robustness.py
