@@ -5,13 +5,14 @@ export MPLBACKEND := Agg
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-torch lint bench stress explore help
+.PHONY: demo test test-torch test-explorer lint bench stress explore help
 
 help:
 	@echo "make demo   reproduce every claim of the paper, write results/report.html"
 	@echo "make test   lint, types, tests and doctests"
 	@echo "make test-torch  the same fits and simulations on torch tensors (installs torch)"
 	@echo "make explore  the theory in the browser"
+	@echo "make test-explorer  the explorer, in a real browser"
 	@echo "make lint   ruff and mypy"
 	@echo "make stress 1320 random problems over many decades, none unsolved"
 	@echo "make bench  measured speed of theory and simulation (tables)"
@@ -31,7 +32,12 @@ lint: .venv/installed
 
 test: lint
 	scripts/install-browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore=tests/torch_backend
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore=tests/torch_backend \
+		--ignore=tests/app/test_browser.py
+
+test-explorer: .venv/installed
+	scripts/install-browser
+	$(BIN)/python -m pytest --numprocesses 2 tests/app
 
 .venv/torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0

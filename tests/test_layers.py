@@ -38,7 +38,7 @@ ROOMS = {
         "whitening learning readout classification estimators comparison diagnosis findings pilot "
         "files storage"
     ).split(),
-    "app": "state numbers pictures simulations snippets page server explore".split(),
+    "app": "state numbers pictures simulations workers snippets page server explore".split(),
     "cli": "output questions planning bags explorer studies".split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import

@@ -41,7 +41,7 @@ def test_intervals_cover_the_truth():
             task.prevalence, 1 - task.prevalence
         )
         for seed in range(20):
-            pilot = pilot_of(task, bags, dim, seed, coloured)
+            pilot = pilot_of(task, bags, dim, seed, coloured, resamples=100)
             assert pilot.found and not pilot.diagnosis.problems, (task, seed)
             strength.append(pilot.strength.low <= task.strength <= pilot.strength.high)
             slack = 1e-9  # a signal in all tokens is at the end of the range

@@ -31,6 +31,9 @@ def explore(
         ) from error
 
     class Quiet(WSGIRequestHandler):  # type: ignore[misc]
+        protocol_version = "HTTP/1.1"  # one connection for many requests
+        disable_nagle_algorithm = True
+
         def log(self, type: str, message: str, *args: object) -> None:
             """Requests are not worth a line each."""
 
@@ -50,6 +53,7 @@ def explore(
     finally:
         server.server_close()
         app.simulations.close()
+        app.worker.close()
 
 
 def _name(host: str) -> str:

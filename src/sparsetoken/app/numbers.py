@@ -25,7 +25,7 @@ from sparsetoken.theory.oracle import bayes_error, oracle_error
 from sparsetoken.theory.prediction import capacity, learning_curve, predict
 
 SAMPLES = tuple(np.geomspace(0.1, 100.0, 16).tolist())  # of curves, per dimension
-_DRAFT_POINTS, _DRAFT_DEGREE = 2048, 3
+_DRAFT_POINTS, _DRAFT_DEGREE = 1024, 3
 _SCORED_POINTS = 8192
 _DRAWS = 4096
 _KEPT = 64  # tables of each kind that are not computed again

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from sparsetoken.app import numbers, page, pictures
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, State
+from sparsetoken.app.workers import Worker
 
 _MOST_BYTES = 1 << 18  # of a request
 _PATIENCE = 0.4  # seconds of one answer of the map
@@ -42,10 +43,16 @@ def make_app() -> Dash:
         compress=False,
     )
     app.layout = page.layout
-    app.simulations = Simulations()
+    app.simulations, app.worker = Simulations(), Worker()
     _guard(app.server)
     _clientside(app)
-    _callbacks(app, app.simulations)
+    _callbacks(app, app.simulations, app.worker)
+
+    @app.server.post("/draft")
+    def draft() -> Any:
+        """Not a callback of Dash: those wait for one another, and a slider does not."""
+        return flask.jsonify(_draft(flask.request.get_json()))
+
     return app
 
 
@@ -89,14 +96,10 @@ def _clientside(app: Dash) -> None:
     app.clientside_callback(
         ClientsideFunction("explorer", "settle"), Output("settled", "data"), Input("words", "data")
     )
-    app.clientside_callback(
-        ClientsideFunction("explorer", "draw"),
-        [Output("graph", "figure"), Output("message", "children"), Output("status", "children"),
-         Output("numbers", "children"), Output("python", "children"),
-         Output("command", "children"), Output("clock", "disabled"), Output("shown", "data")],
-        [Input("words", "data"), Input("draft", "data"), Input("exact", "data"),
-         Input("marks", "data"), Input("map", "data"), Input("simulated", "data")],
-    )  # fmt: skip
+    for name in ("exact", "marks", "map", "simulated"):  # each alone: none waits for another
+        app.clientside_callback(
+            ClientsideFunction("explorer", f"arrive_{name}"), Input(name, "data")
+        )
     for name in ("csv", "png", "svg", "copy-python", "copy-command", "copy-link"):
         app.clientside_callback(
             ClientsideFunction("explorer", name.replace("-", "_")),
@@ -115,58 +118,34 @@ def _clientside(app: Dash) -> None:
     )
 
 
-def _callbacks(app: Dash, simulations: Simulations) -> None:
-    @app.callback(Output("draft", "data"), Input("words", "data"))
-    def draft(words: Any) -> Any:
-        """At once, while a slider moves."""
+def _callbacks(app: Dash, simulations: Simulations, worker: Worker) -> None:
+    def answer(words: Any, visit: Any, work: Callable[[State], dict[str, Any]]) -> Any:
         state, message = _state(words)
         if state is None:
             return {"words": words, "message": message}
-        answer: dict[str, Any] = {"words": words}
-        quick = {
-            "curves": numbers.curves_draft,
-            "alignment": numbers.alignment,
-            "attention": numbers.attention,
-        }
-        if state.view in quick:
-            answer |= _tried(lambda: {"figure": pictures.figure(state, quick[state.view](state))})
-        return _clean(answer)
+        page_name = visit if isinstance(visit, str) and len(visit) <= 64 else ""
+        return _clean({"words": words} | worker.run(page_name, work, state))
 
-    @app.callback(Output("exact", "data"), Input("settled", "data"))
-    def exact(words: Any) -> Any:
+    @app.callback(Output("exact", "data"), Input("settled", "data"), Known("visit", "data"))
+    def exact(words: Any, visit: Any) -> Any:
         """When nothing has moved for a moment."""
-        state, message = _state(words)
-        if state is None:
-            return {"words": words, "message": message}
-        answer: dict[str, Any] = {"words": words} | _tried(lambda: _exact(state))
-        answer["python"], answer["command"] = as_python(state), as_command(state)
-        return _clean(answer)
+        return answer(words, visit, exact_answer)
 
-    @app.callback(Output("marks", "data"), Input("settled", "data"))
-    def marks(words: Any) -> Any:
+    @app.callback(Output("marks", "data"), Input("settled", "data"), Known("visit", "data"))
+    def marks(words: Any, visit: Any) -> Any:
         """Floors and capacities, which may take some seconds."""
-        state, _ = _state(words)
-        if state is None or state.view != "curves":
-            return no_update
-        found = _tried(lambda: {"traces": pictures.marks(numbers.marks(state))})
-        return _clean({"words": words, "traces": []} | found)
+        return answer(words, visit, marks_answer)
 
-    @app.callback(Output("map", "data"), Input("settled", "data"), Input("clock", "n_intervals"))
-    def fill_map(words: Any, _: Any) -> Any:
-        """Some more cells of the map, for a moment; what is there is not computed again."""
+    @app.callback(
+        Output("map", "data"), Input("settled", "data"), Input("clock", "n_intervals"),
+        Known("visit", "data"),
+    )  # fmt: skip
+    def fill_map(words: Any, _: Any, visit: Any) -> Any:
+        """Some more cells of the map."""
         state, _message = _state(words)
         if state is None or state.view != "map":
             return no_update
-        xs, ys = numbers.map_axes(state)
-        until, cells, missing = time.monotonic() + _PATIENCE, [], 0
-        for column, line in numbers.map_order(len(xs), len(ys)):
-            if time.monotonic() > until:
-                missing += 1
-                continue
-            cell = numbers.map_cell(state, xs[column], ys[line])
-            cells += [] if cell is None else [cell]
-        drawn = pictures.map_figure(state, xs, ys, cells)
-        return _clean({"words": words, "figure": drawn, "missing": missing})
+        return answer(words, visit, map_answer)
 
     @app.callback(
         Output("simulated", "data"),
@@ -199,6 +178,25 @@ def _callbacks(app: Dash, simulations: Simulations) -> None:
         })  # fmt: skip
 
 
+def _draft(words: Any) -> Any:
+    """At once, while a slider moves."""
+    state, message = _state(words)
+    if state is None:
+        return {"words": words, "message": message}
+    quick: dict[str, Callable[[State], Sequence[numbers.Row]]] = {
+        "curves": numbers.curves_draft,
+        "alignment": numbers.alignment,
+        "attention": numbers.attention,
+    }
+    answer: dict[str, Any] = {"words": words}
+    if state.view in quick:
+        try:
+            answer["figure"] = pictures.figure(state, quick[state.view](state))
+        except (ValueError, ArithmeticError, RuntimeError) as error:
+            answer["message"] = str(error)
+    return _clean(answer)
+
+
 def _state(words: Any) -> tuple[State | None, str]:
     """The state that a page's words mean, or what is wrong with them."""
     if not isinstance(words, dict):
@@ -209,14 +207,6 @@ def _state(words: Any) -> tuple[State | None, str]:
         return None, str(error)
 
 
-def _tried(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What the work gives, or a sentence why it does not."""
-    try:
-        return work()
-    except (ValueError, ArithmeticError, RuntimeError) as error:
-        return {"message": str(error)}
-
-
 def _same_experiment(one: State, other: State) -> bool:
     """Whether simulated dots of one belong to the curves of the other."""
     looks = {"view", "metric", "across", "up", "target", "readout_samples", "repeats"}
@@ -224,24 +214,43 @@ def _same_experiment(one: State, other: State) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def _exact(state: State) -> dict[str, Any]:
-    answer: dict[str, Any] = {}
+def exact_answer(state: State) -> dict[str, Any]:
+    """Figure, numbers and code of a state."""
+    answer: dict[str, Any] = {"python": as_python(state), "command": as_command(state)}
     if state.view == "plan":
         answer["headline"], answer["table"] = numbers.planned(state)
         return answer
-    if state.view == "curves":
-        answer["figure"] = pictures.figure(state, numbers.curves(state))
-    elif state.view == "roc":
-        answer["figure"] = pictures.figure(state, numbers.roc(state))
-    elif state.view == "alignment":
-        answer["figure"] = pictures.figure(state, numbers.alignment(state))
-    elif state.view == "attention":
-        answer["figure"] = pictures.figure(state, numbers.attention(state))
+    exact: dict[str, Callable[[State], Sequence[numbers.Row]]] = {
+        "curves": numbers.curves,
+        "roc": numbers.roc,
+        "alignment": numbers.alignment,
+        "attention": numbers.attention,
+    }
+    if state.view in exact:
+        answer["figure"] = pictures.figure(state, exact[state.view](state))
     answer["table"] = [
         {"classifier": name, **{key: f"{value:.6g}" for key, value in found.items()}}
         for name, found in numbers.chosen(state).items()
     ]
     return answer
+
+
+def marks_answer(state: State) -> dict[str, Any]:
+    """Floors and capacities of the curves."""
+    return {"traces": pictures.marks(numbers.marks(state)) if state.view == "curves" else []}
+
+
+def map_answer(state: State) -> dict[str, Any]:
+    """As many cells as a moment gives; what is there is not computed again."""
+    xs, ys = numbers.map_axes(state)
+    until, cells, missing = time.monotonic() + _PATIENCE, [], 0
+    for column, line in numbers.map_order(len(xs), len(ys)):
+        if time.monotonic() > until:
+            missing += 1
+            continue
+        cell = numbers.map_cell(state, xs[column], ys[line])
+        cells += [] if cell is None else [cell]
+    return {"figure": pictures.map_figure(state, xs, ys, cells), "missing": missing}
 
 
 def _clean(value: Any) -> Any:

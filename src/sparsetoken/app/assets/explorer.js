@@ -18,7 +18,7 @@
     else value = least + (most - least) * t;
     if (whole) return Math.round(value);
     if (position === S.steps) return most;
-    return Number(value.toPrecision(3));
+    return Number(value.toPrecision(4));
   }
 
   function toPosition(name, value) {
@@ -36,7 +36,8 @@
   }
 
   function same(a, b) {
-    return a && b && JSON.stringify(a) === JSON.stringify(b);
+    const sorted = (x) => JSON.stringify(Object.entries(x).sort());
+    return Boolean(a && b) && sorted(a) === sorted(b);
   }
 
   function number(text) {
@@ -63,7 +64,12 @@
         } else if (where.startsWith("slide-")) {
           const name = where.slice(6);
           const position = Number(values[presets + 2 * S.numbers.indexOf(name)]);
-          if (position !== toPosition(name, old[name])) words[name] = toValue(name, position);
+          const before = toPosition(name, old[name]);
+          if (position !== before) {
+            words[name] = toValue(name, position);
+            // a step too small for the next whole number is a step to it all the same
+            if (words[name] === old[name]) words[name] = old[name] + Math.sign(position - before);
+          }
           if (name === "length" && words.sparsity > words.length) words.sparsity = words.length;
           if (name === "sparsity" && words.sparsity > words.length) words.sparsity = words.length;
         } else if (where.startsWith("type-")) {
@@ -77,13 +83,18 @@
     const changed = !same(words, old);
     const shown = [];
     for (const name of S.numbers) shown.push(toPosition(name, words[name]), String(words[name]));
-    for (const name of S.choices) shown.push(S.choices.length && words[name] !== undefined ? words[name] : S.defaults[name]);
+    for (const name of S.choices) shown.push(words[name] !== undefined ? words[name] : S.defaults[name]);
+    // what is shown already is not drawn again
+    shown.forEach((x, k) => { if (String(x) === String(values[presets + k])) shown[k] = skip(); });
     if (changed) {
       const q = query(words);
       address = q ? "?" + q : "";
       window.history.replaceState(null, "", window.location.pathname + address);
       window.explorerMoves.push({ words: JSON.stringify(words), at: performance.now() });
       if (window.explorerMoves.length > 500) window.explorerMoves.shift();
+      here.words = words;
+      askDraft();
+      draw();
     }
     return [changed ? words : skip(), ...shown];
   }
@@ -91,18 +102,39 @@
   function settle(words) {
     if (!words) return skip();
     clearTimeout(timer);
-    timer = setTimeout(() => window.dash_clientside.set_props("settled", { data: words }), 250);
+    timer = setTimeout(() => window.dash_clientside.set_props("settled", { data: words }), 400);
     return skip();
   }
 
+  // What has arrived, each with the words it is for; the draft comes by a road of its own.
+  const here = { words: null, draft: null, exact: null, marks: null, map: null, simulated: null };
+  let asking = false;
+
+  function askDraft() {
+    if (asking) return; // the newest words are asked for when the answer is there
+    asking = true;
+    const words = here.words;
+    fetch("draft", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(words) })
+      .then((answer) => (answer.ok ? answer.json() : null))
+      .catch(() => null)
+      .then((draft) => {
+        asking = false;
+        if (draft) { here.draft = draft; draw(); }
+        if (!same(words, here.words)) askDraft();
+      });
+  }
+
   function table(rows) {
-    if (!rows || !rows.length) return [];
-    const element = (type, children, props) => ({ type, namespace: "dash_html_components", props: { children, ...(props || {}) } });
+    const element = (name, children) => {
+      const made = document.createElement(name);
+      for (const child of children) made.append(child);
+      return made;
+    };
     const names = Object.keys(rows[0]);
     const cell = (x) => (x === null || x === undefined ? "–" : typeof x === "number" ? String(Number(x.toPrecision(6))) : String(x));
-    return element("Table", [
-      element("Thead", element("Tr", names.map((n) => element("Th", n.replaceAll("_", " "))))),
-      element("Tbody", rows.map((row) => element("Tr", names.map((n) => element("Td", cell(row[n])))))),
+    return element("table", [
+      element("thead", [element("tr", names.map((n) => element("th", [n.replaceAll("_", " ")])))]),
+      element("tbody", rows.map((row) => element("tr", names.map((n) => element("td", [cell(row[n])]))))),
     ]);
   }
 
@@ -115,38 +147,51 @@
     return out;
   }
 
-  function draw(words, draft, exact, marks, map, simulated) {
-    if (!words) return Array(8).fill(skip());
-    const now = exact && same(exact.words, words) ? exact : null;
-    const rough = draft && same(draft.words, words) ? draft : null;
-    const cells = map && same(map.words, words) ? map : null;
-    const source = now || rough;
-    const message = (now && now.message) || (rough && rough.message) || (simulated && simulated.message) || "";
-    let figure = skip();
-    let status = "";
-    if (words.view === "map" && cells) {
-      figure = themed(cells.figure, words);
-      status = cells.missing ? cells.missing + " cells to come" : "complete";
+  function tell(id, text) {
+    const place = document.getElementById(id);
+    if (place && place.textContent !== text) place.textContent = text;
+  }
+
+  function draw() {
+    const words = here.words;
+    if (!words || !plot()) { if (words) setTimeout(draw, 100); return; }
+    const mine = (x) => (x && same(x.words, words) ? x : null);
+    const now = mine(here.exact), rough = mine(here.draft), cells = mine(here.map), marks = mine(here.marks);
+    const simulated = here.simulated;
+    const source = now && now.figure ? now : rough;
+    const message = (now && now.message) || (rough && rough.message) || (cells && cells.message) || (simulated && simulated.message) || "";
+    let figure = null, status = "";
+    if (words.view === "map") {
+      if (cells && cells.figure) figure = themed(cells.figure, words);
+      status = cells && cells.missing === 0 ? "complete" : cells ? cells.missing + " cells to come" : "";
+    } else if (words.view === "plan") {
+      figure = { data: [], layout: { height: 10, xaxis: { visible: false }, yaxis: { visible: false }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", meta: JSON.stringify(words) } };
+      status = now ? now.headline || "" : "planning takes about ten seconds";
     } else if (source && source.figure) {
       figure = themed(source.figure, words);
+      status = now ? "exact" : words.view === "curves" ? "draft, good to about 0.005" : "";
       if (words.view === "curves") {
         const dots = simulated && simulated.traces ? simulated.traces.filter((t) => t.meta === words.metric) : [];
-        const extra = marks && same(marks.words, words) ? marks.traces : [];
-        figure.data = figure.data.concat(extra, dots);
+        figure.data = figure.data.concat(marks ? marks.traces : [], dots);
       }
-      status = now ? "exact" : words.view === "curves" ? "draft, good to about 0.005" : "";
-    } else if (words.view === "plan") {
-      figure = { data: [], layout: { xaxis: { visible: false }, yaxis: { visible: false }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" } };
-      status = now ? now.headline || "" : "planning takes about ten seconds";
     }
     if (simulated && simulated.words) status += (status ? " · " : "") + "simulation: " + simulated.words;
+    if (figure) window.Plotly.react(plot(), figure.data, figure.layout);
+    tell("message", message);
+    tell("status", status);
+    if (now) {
+      const numbers = document.getElementById("numbers");
+      numbers.replaceChildren(...(now.table && now.table.length ? [table(now.table)] : []));
+      tell("python", now.python || "");
+      tell("command", now.command || "");
+    }
     const running = Boolean(simulated && simulated.running);
     const filling = words.view === "map" && (!cells || cells.missing > 0) && !message;
-    return [
-      figure, message, status,
-      now ? table(now.table) : skip(), now ? now.python || "" : skip(), now ? now.command || "" : skip(),
-      !(running || filling), { words, exact: Boolean(now) },
-    ];
+    window.dash_clientside.set_props("clock", { disabled: !(running || filling) });
+  }
+
+  function arrive(name) {
+    return (data) => { if (data) { here[name] = data; draw(); } };
   }
 
   function plot() {
@@ -182,7 +227,9 @@
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     explorer: {
-      follow, settle, draw, csv,
+      follow, settle, csv,
+      arrive_exact: arrive("exact"), arrive_marks: arrive("marks"),
+      arrive_map: arrive("map"), arrive_simulated: arrive("simulated"),
       png: () => image("png"),
       svg: () => image("svg"),
       copy_python: () => copy(document.getElementById("python").textContent),
