@@ -254,6 +254,8 @@ def test_phones_and_the_dark(browser, address, scheme):
     phone.goto(address)
     wait(phone)
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
+    assert phone.locator("#graph").bounding_box()["height"] == 340
+    assert phone.locator("#graph .main-svg").first.bounding_box()["height"] == 340
     style = "getComputedStyle(document.body)."
     paper, ink = (phone.evaluate(style + name) for name in ("backgroundColor", "color"))
     light = sum(map(int, paper[4:-1].split(","))) > sum(map(int, ink[4:-1].split(",")))

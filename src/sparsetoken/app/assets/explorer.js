@@ -138,11 +138,16 @@
     ]);
   }
 
+  function narrow() {
+    return window.innerWidth <= 800;
+  }
+
   function themed(figure, words) {
     const out = { data: figure.data, layout: { ...figure.layout } };
     const style = getComputedStyle(document.body);
     out.layout.font = { color: style.color, family: style.fontFamily };
-    out.layout.height = window.innerWidth > 800 ? 440 : 340;
+    out.layout.height = narrow() ? 340 : 440;
+    if (narrow()) out.layout.legend = { orientation: "h", y: -0.35 };
     out.layout.meta = JSON.stringify(words);
     return out;
   }
@@ -172,7 +177,9 @@
       status = now ? "exact" : words.view === "curves" ? "draft, good to about 0.005" : "";
       if (words.view === "curves") {
         const dots = simulated && simulated.traces ? simulated.traces.filter((t) => t.meta === words.metric) : [];
-        figure.data = figure.data.concat(marks ? marks.traces : [], dots);
+        const extra = (marks ? marks.traces : []).concat(dots);
+        // a phone has no room for the names of marks
+        figure.data = figure.data.concat(narrow() ? extra.map((t) => ({ ...t, showlegend: false })) : extra);
       }
     }
     if (simulated && simulated.words) status += (status ? " · " : "") + "simulation: " + simulated.words;
