@@ -33,7 +33,7 @@ lint: .venv/installed
 test: lint
 	scripts/install-browser
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore=tests/torch_backend \
-		--ignore=tests/app/test_browser.py
+		--ignore=tests/app
 
 test-explorer: .venv/installed
 	scripts/install-browser

@@ -61,7 +61,11 @@ def _guard(server: Any) -> None:
     server.config["MAX_CONTENT_LENGTH"] = _MOST_BYTES
 
     def refuse(error: Exception) -> Any:
-        code = error.code if isinstance(error, HTTPException) and error.code else 400
+        code = 400
+        if isinstance(error, HTTPException):
+            code = error.code or 400
+        else:  # of a hostile request, or a mistake of ours: the owner should see it
+            server.logger.warning("refused: %s: %s", type(error).__name__, error)
         words = "this request makes no sense to the explorer"
         return flask.Response(words, status=code if code < 500 else 400, mimetype="text/plain")
 
