@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--lengths", type=int, nargs="+", default=[10, 30])
     parser.add_argument("--bags", type=int, nargs="+", default=[100, 300, 1000])
+    parser.add_argument("--only", help="one row of each size, by the name of the classifier")
     given = parser.parse_args()
     print("length  bags  classifier        accuracy  ±       seconds")
     for length in given.lengths:
@@ -99,11 +100,14 @@ def main() -> None:
                 for name, classifier in (
                     ("mean pooling", st.PooledClassifier()),
                     ("two-step", st.AttentionClassifier()),
+                    ("two-step, Ledoit", st.AttentionClassifier(shrinkage=0.0)),
                     ("two-step, cross", st.AttentionClassifier(reuse="cross")),
                     ("two-step, split", st.AttentionClassifier(reuse="split")),
                     ("joint", st.AttentionClassifier(query="joint")),
                     ("end to end", EndToEnd(seed)),
                 ):
+                    if given.only and name != given.only:
+                        continue
                     start = time.perf_counter()
                     classifier.fit(tokens, labels)
                     seconds = time.perf_counter() - start

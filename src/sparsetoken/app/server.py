@@ -7,7 +7,6 @@ only thing the server remembers of a page is its running simulation.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, State
 from sparsetoken.app.workers import Worker
+from sparsetoken.practice.wording import json_ready
 
 _MOST_BYTES = 1 << 18  # of a request
 _PATIENCE = 0.4  # seconds of one answer of the map
@@ -128,7 +128,7 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Worker) -> None:
         if state is None:
             return {"words": words, "message": message}
         page_name = visit if isinstance(visit, str) and len(visit) <= 64 else ""
-        return _clean({"words": words} | worker.run(page_name, work, state))
+        return json_ready({"words": words} | worker.run(page_name, work, state))
 
     @app.callback(Output("exact", "data"), Input("settled", "data"), Known("visit", "data"))
     def exact(words: Any, visit: Any) -> Any:
@@ -175,7 +175,7 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Worker) -> None:
             return no_update
         rows = job.rows.get(state.metric, [])
         mine = _same_experiment(job.state, state)
-        return _clean({
+        return json_ready({
             "running": job.running, "done": job.done, "total": job.total,
             "message": job.message, "words": f"{job.done} of {job.total} runs",
             "traces": pictures.dots(rows, state.metric) if mine else [],
@@ -198,7 +198,7 @@ def _draft(words: Any) -> Any:
             answer["figure"] = pictures.figure(state, quick[state.view](state))
         except (ValueError, ArithmeticError, RuntimeError) as error:
             answer["message"] = str(error)
-    return _clean(answer)
+    return json_ready(answer)
 
 
 def _state(words: Any) -> tuple[State | None, str]:
@@ -255,14 +255,3 @@ def map_answer(state: State) -> dict[str, Any]:
         cell = numbers.map_cell(state, xs[column], ys[line])
         cells += [] if cell is None else [cell]
     return {"figure": pictures.map_figure(state, xs, ys, cells), "missing": missing}
-
-
-def _clean(value: Any) -> Any:
-    """JSON has neither nan nor infinity."""
-    if isinstance(value, dict):
-        return {key: _clean(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
