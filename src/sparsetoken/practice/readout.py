@@ -76,7 +76,7 @@ class ReadoutFit:
         if left <= 1e-5:  # as far as rounding lets it
             return self._uncentred(found)
         raise ConvergenceError(
-            f"fit_readout: relative gradient {left:.1e}, {tolerance:.0e} is required "
+            f"ReadoutFit: relative gradient {left:.1e}, {tolerance:.0e} is required "
             f"({len(features)} samples, {features.shape[1]} features, {loss!r}, ridge={ridge:g})"
         )
 
