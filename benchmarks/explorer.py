@@ -27,6 +27,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browser import open_browser
 
+_AT_REST = """() => document.querySelector('#graph .js-plotly-plot').data
+    .some((trace) => trace.name.startsWith('capacity'))"""
 _WATCH = """() => {
     const plot = document.querySelector('#graph .js-plotly-plot');
     window.painted = {};
@@ -65,6 +67,7 @@ def moves(page, address: str, count: int) -> np.ndarray:
     """Milliseconds from event to repaint, of single steps of the strength's slider."""
     page.goto(address)
     page.wait_for_function("(document.getElementById('status') || {}).textContent === 'exact'")
+    page.wait_for_function(_AT_REST)
     page.evaluate(_WATCH)
     page.locator("#slide-strength").focus()
     times = []

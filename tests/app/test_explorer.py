@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st_
 
 import sparsetoken as st
-from sparsetoken.app import numbers, page
+from sparsetoken.app import numbers, page, pictures
 from sparsetoken.app.server import make_app
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
@@ -131,6 +131,30 @@ def test_drafts_are_near(words, metric):
     for row in numbers.curves_draft(state):
         allowed = 0.01 if metric == "train_loss" else 0.005
         assert abs(row.y - exact[row.series, row.x]) < allowed, row
+
+
+def test_a_draft_begins_where_the_last_ended_and_ends_where_it_would_have():
+    there = State.of({"strength": 5.1})
+    numbers._last.clear()
+    cold = numbers.curves_draft(there)
+    for near in (4.9, 5.0):  # the second begins at the first
+        numbers.curves_draft(State.of({"strength": near}))
+    for one, other in zip(cold, numbers.curves_draft(there), strict=True):
+        assert one[:2] == other[:2] and one.y == pytest.approx(other.y, abs=1e-8)
+
+
+def test_marks_and_maps_as_pictures():
+    rows = [numbers.Row("floor: Bayes", np.nan, 0.1), numbers.Row("capacity: pooled", 3.0, np.nan),
+            numbers.Row("capacity: attention", np.inf, np.nan)]  # fmt: skip
+    floor, finite, infinite = pictures.marks(rows)
+    assert set(floor["y"]) == {0.1} and floor["name"].endswith("Bayes")
+    assert finite["x"] == [3.0] and infinite["x"] == [None]
+    state = State.of({"across": "strength", "up": "ridge"})
+    cells = [numbers.Cell(1.0, 0.1, "pooled", 0.2), numbers.Cell(5.0, 0.1, "attention", 0.4)]
+    drawn = pictures.map_figure(state, [1.0, 5.0], [0.1, 1.0], cells)
+    places = {trace["name"]: (trace["x"], trace["customdata"]) for trace in drawn["data"]}
+    assert places["pooled wins"] == ([1.0], [0.2]) and places["vectorized wins"] == ([], [])
+    assert drawn["layout"]["yaxis"]["type"] == "log"
 
 
 def test_the_attention_view():

@@ -318,3 +318,18 @@ def test_a_fit_nearby_is_only_a_place_to_begin(loss):
         (warm,) = st.solve_many(law, loss, 0.02, 3.0, near)
         assert warm.test_error == pytest.approx(cold.test_error, rel=1e-8)
         np.testing.assert_allclose(warm.state, cold.state, rtol=1e-6, atol=1e-8)
+
+
+def test_a_place_to_begin_does_not_change_the_end():
+    law, loss = small_law(3), st.Logistic()
+    samples = [0.5, 1.5, np.inf, 6.0]
+    cold = st.solve_many(law, loss, 0.1, samples)
+    fits = st.solve_many(law, loss, 0.11, samples)
+    for near in (fits, fits[1], fits[::-1]):
+        for one, other in zip(cold, st.solve_many(law, loss, 0.1, samples, near), strict=True):
+            np.testing.assert_allclose(one.weights, other.weights, rtol=1e-7, atol=1e-9)
+    steps = [sum(fit.iterations for fit in st.solve_many(law, loss, 0.1, samples, near))
+             for near in (None, fits)]  # fmt: skip
+    assert steps[1] < steps[0]
+    with pytest.raises(ValueError, match=r"near must be one fit, or 4 \(one a problem\), got 2"):
+        st.solve_many(law, loss, 0.1, samples, fits[:2])

@@ -12,7 +12,7 @@ from sparsetoken.app.state import CONTROLS, PRESETS, VIEWS, Control, State
 STEPS = 1000  # of a slider
 NUMBERS = tuple(name for name, control in CONTROLS.items() if not control.choices)
 CHOICES = tuple(name for name, control in CONTROLS.items() if control.choices)
-STORES = "words settled exact marks map simulated visit".split()
+STORES = "words moved settled exact marks map simulated visit".split()
 GROUPS = {
     "Task": ("length", "sparsity", "strength", "prevalence"),
     "Training": ("query_samples", "readout_samples", "ridge", "loss"),

@@ -82,7 +82,7 @@ def _guard(server: Any) -> None:
 
 def _clientside(app: Dash) -> None:
     """What needs no server: sliders and typed entries in step, the address, drawing, exports."""
-    controls: list[Any] = []
+    controls: list[Any] = []  # a slider tells Dash where it rests, by "moved"
     for name in page.NUMBERS:
         controls += [Input(f"slide-{name}", "value"), Input(f"type-{name}", "value")]
     controls += [Input(name, "value") for name in page.CHOICES]
@@ -94,7 +94,7 @@ def _clientside(app: Dash) -> None:
     app.clientside_callback(
         ClientsideFunction("explorer", "follow"),
         outputs,
-        [Input("address", "search"), *presets, *controls],
+        [Input("address", "search"), *presets, *controls, Input("moved", "data")],
         [Known("words", "data")],
     )
     app.clientside_callback(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
@@ -11,6 +12,12 @@ from typing import Any
 from sparsetoken.app.state import State
 
 _LONGEST_WAIT = 90.0  # seconds
+
+
+def _step_back() -> None:
+    """Drafts and the browser go first."""
+    if hasattr(os, "nice"):
+        os.nice(10)
 
 
 class Worker:
@@ -23,7 +30,8 @@ class Worker:
 
     @staticmethod
     def _new_pool() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(1, mp_context=spawn, initializer=_step_back)
 
     def run(self, page: str, work: Callable[[State], dict[str, Any]], state: State) -> Any:
         """What the work gives, or a sentence why it does not; {} if the page has moved on."""

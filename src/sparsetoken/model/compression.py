@@ -96,18 +96,16 @@ def _eliminate(points: FloatArray, weights: FloatArray) -> FloatArray:
     row = np.arange(slices)
     while null.shape[-1]:
         direction, null = null[..., -1], null[..., :-1]
-        direction = np.where((direction > 0).any(axis=1, keepdims=True), direction, -direction)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(direction > 1e-14, weights / direction, np.inf)
-        out = np.argmin(room, axis=1)
+        direction = np.where(direction.max(axis=1, keepdims=True) > 0, direction, -direction)
+        room = np.full_like(weights, np.inf)
+        np.divide(weights, direction, out=room, where=direction > 1e-14)
+        out = room.argmin(axis=1)
         step = room[row, out]
-        weights = np.maximum(
-            weights - np.where(np.isfinite(step), step, 0.0)[:, None] * direction, 0
-        )
+        step[np.isinf(step)] = 0.0
+        weights -= step[:, None] * direction
+        np.maximum(weights, 0.0, out=weights)
         weights[row, out] = 0.0
-        null = (
-            null - direction[..., None] * (null[row, out] / direction[row, out][:, None])[:, None]
-        )
+        null -= direction[..., None] * (null[row, out] / direction[row, out][:, None])[:, None]
         null[row, out] = 0.0
     return weights
 

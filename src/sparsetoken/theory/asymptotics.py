@@ -16,7 +16,7 @@ here the solution becomes a `Fit`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -167,11 +167,12 @@ def solve_many(
     loss: Loss,
     ridge: ArrayLike,
     samples_per_dim: ArrayLike,
-    near: Fit | None = None,
+    near: Fit | Sequence[Fit] | None = None,
 ) -> list[Fit]:
     """`solve` for every pair of the broadcast `ridge` and `samples_per_dim`, all at once.
 
-    The fit of a similar problem, `near`, is a place to begin; the results do not depend on it.
+    The fit of a similar problem, `near`, is a place to begin, or one fit for each of the problems;
+    the results do not depend on it.
 
     >>> from sparsetoken import Pooled, Task, Square
     >>> law = Pooled().law(Task(length=1, sparsity=1, strength=2.0))
@@ -188,15 +189,24 @@ def solve_many(
     ridges, samples = ridges.ravel().astype(float), samples.ravel().astype(float)
     _refuse_without_minimiser(law, loss, ridges, samples)
 
+    starts = [near] * len(ridges) if isinstance(near, Fit) else near
+    if starts is not None and len(starts) != len(ridges):
+        raise ValueError(
+            f"solve: near must be one fit, or {len(ridges)} (one a problem), got {len(starts)}"
+        )
     fits: list[Fit] = []
     for start in range(0, len(ridges), _BATCH):
         part = slice(start, start + _BATCH)
-        fits += _solve_batch(law, loss, ridges[part], samples[part], near)
+        fits += _solve_batch(law, loss, ridges[part], samples[part], starts and starts[part])
     return fits
 
 
 def _solve_batch(
-    law: FeatureLaw, loss: Loss, ridges: FloatArray, samples: FloatArray, near: Fit | None
+    law: FeatureLaw,
+    loss: Loss,
+    ridges: FloatArray,
+    samples: FloatArray,
+    near: Sequence[Fit] | None,
 ) -> list[Fit]:
     """On the compressed law, cold or from a fit nearby; certified on the refined one."""
     found: dict[int, Fit] = {}
@@ -206,8 +216,9 @@ def _solve_batch(
             continue
         limit = not finite[chosen[0]]
         coarse = saddle.Saddle(law.compressed, loss, ridges[chosen], samples[chosen])
-        if near is not None and limit == np.isinf(near.samples_per_dim):
-            start = np.tile(near.state, (len(chosen), 1))
+        begin = [near[index] for index in chosen.tolist()] if near else []
+        if begin and all(limit == np.isinf(fit.samples_per_dim) for fit in begin):
+            start = np.array([fit.state for fit in begin])
         else:
             start = saddle.population_start(coarse) if limit else saddle.starting_point(coarse)
         states, residuals, counts = newton.newton(coarse, start, _AIM)

@@ -6,7 +6,7 @@
   let S = null;
   const skip = () => window.dash_clientside.no_update;
   const visit = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
-  let timer = null;
+  let timer = null, pause = null;
   let address = null;
   window.explorerMoves = [];
 
@@ -45,13 +45,52 @@
     return String(text).trim() !== "" && Number.isFinite(x) ? x : text;
   }
 
+  // What a slider's position says, beside the words shown so far.
+  function slid(old, name, position) {
+    const words = { ...old };
+    const before = toPosition(name, old[name]);
+    if (position !== before) {
+      words[name] = toValue(name, position);
+      // a step too small for the next whole number is a step to it all the same
+      if (words[name] === old[name]) words[name] = old[name] + Math.sign(position - before);
+    }
+    if (words.sparsity > words.length && (name === "length" || name === "sparsity")) words.sparsity = words.length;
+    return words;
+  }
+
+  // A moving slider asks for its draft at once; Dash hears of it when it rests: its callbacks take
+  // longer than the draft.
+  function move(event) {
+    const id = event.target.id || "";
+    if (!S || !here.words || !id.startsWith("slide-")) return;
+    event.stopImmediatePropagation();
+    const name = id.slice(6);
+    note(slid(here.words, name, Number(event.target.value)));
+    for (const each of [name, "sparsity"]) {
+      document.getElementById("slide-" + each).value = toPosition(each, here.words[each]);
+      document.getElementById("type-" + each).value = String(here.words[each]);
+    }
+    clearTimeout(pause);
+    pause = setTimeout(() => window.dash_clientside.set_props("moved", { data: here.words }), 150);
+  }
+  document.addEventListener("input", move, true);
+  document.addEventListener("change", move, true);
+
+  function note(words) {
+    if (same(words, here.words)) return;
+    here.words = words;
+    window.explorerMoves.push({ words: JSON.stringify(words), at: performance.now() });
+    if (window.explorerMoves.length > 500) window.explorerMoves.shift();
+    askDraft();
+  }
+
   function follow(search, ...rest) {
     S = S || settings();
     window.dash_clientside.set_props("visit", { data: visit });
     const old = rest[rest.length - 1];
     const values = rest.slice(0, -1);
     const triggered = window.dash_clientside.callback_context.triggered.map((x) => x.prop_id);
-    let words = old ? { ...old } : { ...S.defaults };
+    let words = { ...(here.words || S.defaults) }; // sliders may be ahead of what Dash knows
     const presets = S.presets.length;
     if (!old || (triggered.includes("address.search") && search !== address)) {
       words = { ...S.defaults };
@@ -61,17 +100,6 @@
         const [where, property] = id.split(".");
         if (where.startsWith("preset-") && property === "n_clicks") {
           words = { ...S.defaults, view: old.view, metric: old.metric, ...S.presets[Number(where.slice(7))] };
-        } else if (where.startsWith("slide-")) {
-          const name = where.slice(6);
-          const position = Number(values[presets + 2 * S.numbers.indexOf(name)]);
-          const before = toPosition(name, old[name]);
-          if (position !== before) {
-            words[name] = toValue(name, position);
-            // a step too small for the next whole number is a step to it all the same
-            if (words[name] === old[name]) words[name] = old[name] + Math.sign(position - before);
-          }
-          if (name === "length" && words.sparsity > words.length) words.sparsity = words.length;
-          if (name === "sparsity" && words.sparsity > words.length) words.sparsity = words.length;
         } else if (where.startsWith("type-")) {
           const name = where.slice(5);
           words[name] = number(values[presets + 2 * S.numbers.indexOf(name) + 1]);
@@ -90,10 +118,7 @@
       const q = query(words);
       address = q ? "?" + q : "";
       window.history.replaceState(null, "", window.location.pathname + address);
-      window.explorerMoves.push({ words: JSON.stringify(words), at: performance.now() });
-      if (window.explorerMoves.length > 500) window.explorerMoves.shift();
-      here.words = words;
-      askDraft();
+      note(words);
       draw();
     }
     return [changed ? words : skip(), ...shown];
@@ -102,7 +127,7 @@
   function settle(words) {
     if (!words) return skip();
     clearTimeout(timer);
-    timer = setTimeout(() => window.dash_clientside.set_props("settled", { data: words }), 400);
+    timer = setTimeout(() => window.dash_clientside.set_props("settled", { data: words }), 250);
     return skip();
   }
 
