@@ -17,12 +17,12 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "model": (
-        "errors checks arrays task envelopes losses scores compression law attention classifiers "
-        "protocol"
+        "errors checks arrays signals places task weightings envelopes losses scores compression "
+        "law attention classifiers protocol"
     ).split(),
     "theory": (
         "alignment estimate capacity saddle newton asymptotics exact_oracles extremes "
-        "symmetric attention_oracle bayes_oracle oracle prediction"
+        "symmetric attention_oracle bayes_oracle sampled_oracles oracle prediction"
     ).split(),
     "simulation": (
         "devices algebra objective newton interior fitting separability joint outcome reduced "

@@ -51,8 +51,14 @@ if TYPE_CHECKING:
     from sparsetoken.model.losses import SquaredHinge as SquaredHinge
     from sparsetoken.model.protocol import Protocol as Protocol
     from sparsetoken.model.scores import Scores as Scores
+    from sparsetoken.model.signals import Continuous as Continuous
+    from sparsetoken.model.signals import Discrete as Discrete
     from sparsetoken.model.task import Sample as Sample
     from sparsetoken.model.task import Task as Task
+    from sparsetoken.model.weightings import HardMax as HardMax
+    from sparsetoken.model.weightings import Softmax as Softmax
+    from sparsetoken.model.weightings import Sparsemax as Sparsemax
+    from sparsetoken.model.weightings import TopK as TopK
     from sparsetoken.practice.advice import Plan as Plan
     from sparsetoken.practice.comparison import compare_poolings as compare_poolings
     from sparsetoken.practice.estimators import AttentionClassifier as AttentionClassifier
@@ -99,7 +105,9 @@ __version__ = "0.1.0"
 
 # Where each public name lives. It is imported when first used: `import sparsetoken` stays fast.
 _HOMES = {
+    "model.signals": ("Discrete", "Continuous"),
     "model.task": ("Task", "Sample"),
+    "model.weightings": ("Softmax", "HardMax", "TopK", "Sparsemax"),
     "model.losses": ("Square", "Logistic", "SquaredHinge", "Huber"),
     "model.scores": ("Scores",),
     "model.law": ("FeatureLaw", "Readout"),

@@ -17,7 +17,8 @@ from scipy.special import gammaln, logsumexp, ndtr
 from scipy.stats import hypergeom
 
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
-from sparsetoken.model.task import Task, log_subset_sums
+from sparsetoken.model.places import log_subset_sums
+from sparsetoken.model.task import Task
 from sparsetoken.theory import attention_oracle, exact_oracles, extremes, oracle, symmetric
 from sparsetoken.theory.attention_oracle import mean_of_replicates
 from sparsetoken.theory.bayes_oracle import BayesOracle

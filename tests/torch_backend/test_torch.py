@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 from scipy.stats import ks_2samp
 
 import sparsetoken as st
-from sparsetoken.model.attention import softmax
+from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.simulation import algebra
 from sparsetoken.simulation.devices import Device, to_numpy
 from sparsetoken.simulation.fitting import fit, fit_gram
@@ -92,7 +92,7 @@ def test_features_are_numpys():
         assert isinstance(there, torch.Tensor)
         here = classifier.features(sample.tokens, given)
         np.testing.assert_allclose(to_numpy(there), here, atol=1e-12)
-    torch.testing.assert_close(softmax(tokens), torch.softmax(tokens, -1))
+    torch.testing.assert_close(SOFTMAX.weights(tokens), torch.softmax(tokens, -1))
 
 
 @pytest.mark.parametrize("count", [10, 100])

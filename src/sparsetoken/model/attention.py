@@ -1,11 +1,14 @@
 r"""Attention weights on tokens, and the law of what they pool (section 5 of docs/theory.md).
 
 The tokens enter through their projections on the query, g_l ~ N(θ s v_l, 1), s the cosine of query
-and signal; the weights are a = softmax(τg), τ = β‖q‖. Along q̂ and ξ⊥ the pooled token is
+and signal; the weights are a = a(τg), τ = β‖q‖, softmax or another weighting. Along q̂ and ξ⊥ the
+pooled token is
 
-    m_q̂ = ⟨a, g⟩,   m_ξ⊥ = √(1−s²) θ ⟨a, v⟩,   σ = ‖a‖.
+    m_q̂ = ⟨a, g⟩,   m_ξ⊥ = √(1−s²) θ ⟨a, v⟩,   σ² = ‖a‖².
 
 All three are symmetric in the tokens, so the places of the signal may be taken to be the first R.
+Tokens that share a part of their noise have g_l = θ s v_l + √ρ z₀ + √(1−ρ) ε_l, and Σa = 1 gives
+σ² = ρ + (1−ρ)‖a‖². Where θ and R vary, each sample has its own.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.weightings import SOFTMAX, Weighting
 
 LONGEST = 20_000  # tokens in a sample of a law; Sobol sequences end soon after
 _CLOUD = 1 << 15  # quasi-random points per class
@@ -30,49 +33,84 @@ _BLOCK = 1 << 23  # numbers held at once while a cloud is made: 64 MiB
 _IN_CACHE = 1 << 16  # numbers worked on at once
 
 
-def softmax(scores: Array) -> Array:
-    """Softmax over the last axis, without overflow; arrays of any library."""
-    xp, scores = floats(scores)
-    weights = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
-    return weights / xp.sum(weights, axis=-1, keepdims=True)
-
-
 def attention_coordinates(
-    noise: NDArray[Any], positive: NDArray[Any], task: Task, cosine: float, sharpness: float
+    noise: NDArray[Any],
+    positive: NDArray[Any],
+    task: Task,
+    cosine: float,
+    sharpness: float,
+    weighting: Weighting,
 ) -> tuple[FloatArray, FloatArray]:
-    """Means (n, 2) and scales (n,) from the tokens' noise along q̂ (n, L) and the classes.
+    """Means (n, 2) and scales (n,) from `task.normals` normals a sample and the classes.
 
-    `positive` (n,) is 1 for a positive sample, whose first R tokens carry the signal, else 0.
-    The noise becomes the scores g: give it away.
+    The first L normals (n, …) are the tokens' noise along q̂. `positive` (n,) is 1 for a positive
+    sample, whose first R tokens carry the signal, else 0. The noise becomes scores: give it away.
     """
-    scores, carriers = noise, slice(0, task.sparsity)
-    scores[:, carriers] += (task.strength * cosine * positive)[:, None]
-    raw = scores - scores.max(axis=1, keepdims=True)
-    raw *= sharpness
-    np.exp(raw, out=raw)
-    total = raw.sum(axis=1)  # the weights a are raw/total; the sums below divide instead
-    along = np.einsum("nl,nl->n", raw, scores) / total
-    caught = positive * raw[:, carriers].sum(axis=1) / total
-    across = math.sqrt(max(0.0, 1 - cosine**2)) * task.strength * caught
-    return np.column_stack([along, across]), np.sqrt(np.einsum("nl,nl->n", raw, raw)) / total
+    scores, strength, sparsity = token_scores(noise, positive, task, cosine)
+    weights = weighting.weights(sharpness * scores)
+    along = np.einsum("nl,nl->n", weights, scores)
+    if task.varies:
+        caught = np.where(_carriers(task, sparsity), weights, 0.0).sum(axis=1)
+    else:
+        caught = weights[:, :sparsity].sum(axis=1)
+    across = math.sqrt(max(0.0, 1 - cosine**2)) * strength * positive * caught
+    variance = np.einsum("nl,nl->n", weights, weights)
+    if task.token_correlation:
+        variance = task.token_correlation + (1 - task.token_correlation) * variance
+    return np.column_stack([along, across]), np.sqrt(variance)
+
+
+def token_scores(
+    noise: NDArray[Any], positive: NDArray[Any], task: Task, cosine: float
+) -> tuple[NDArray[Any], Any, Any]:
+    """g (n, L), a view of the noise, with the strength and sparsity of each sample."""
+    scores, extra = noise[:, : task.length], noise[:, task.length :]
+    shared = task.token_correlation
+    if shared:
+        scores *= math.sqrt(1 - shared)
+        scores += math.sqrt(shared) * extra[:, :1]
+    strength, sparsity = task.signal_at(extra)
+    shift = (strength * cosine * positive)[:, None]
+    if task.varies:
+        scores += shift * _carriers(task, sparsity)
+    else:
+        scores[:, :sparsity] += shift
+    return scores, strength, sparsity
+
+
+def _carriers(task: Task, sparsity: Any) -> NDArray[np.bool_]:
+    """Which tokens carry the signal, (n, L) or (1, L): the first."""
+    return np.asarray(np.arange(task.length) < np.reshape(sparsity, (-1, 1)))
 
 
 def draw_coordinates(
-    task: Task, labels: FloatArray, cosine: float, sharpness: float, rng: np.random.Generator
+    task: Task,
+    labels: FloatArray,
+    cosine: float,
+    sharpness: float,
+    weighting: Weighting,
+    rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
     """Means (n, 2) and scales (n,) of n samples with these labels, exact in law."""
     means, scales = np.empty((len(labels), 2)), np.empty(len(labels))
-    rows = max(1, _IN_CACHE // task.length)
+    rows = max(1, _IN_CACHE // task.normals)
     for start in range(0, len(labels), rows):
         part = slice(start, start + rows)
         positive = (labels[part] > 0).astype(float)
-        noise = rng.standard_normal((len(positive), task.length))
-        means[part], scales[part] = attention_coordinates(noise, positive, task, cosine, sharpness)
+        noise = rng.standard_normal((len(positive), task.normals))
+        means[part], scales[part] = attention_coordinates(
+            noise, positive, task, cosine, sharpness, weighting
+        )
     return means, scales
 
 
 def attention_law(
-    task: Task, cosine: float, sharpness: float, seed: int = 0, points: int | None = None
+    task: Task,
+    cosine: float,
+    sharpness: float,
+    seed: int = 0,
+    points: int | None = None,
+    weighting: Weighting = SOFTMAX,
 ) -> FeatureLaw:
     """The law as atoms, from quasi-random token noise.
 
@@ -80,18 +118,22 @@ def attention_law(
     """
     sides = []
     for positive in (True, False):
-        means, scales = _cloud(task, cosine, sharpness, positive, np.float64, seed, points)
+        means, scales = _cloud(
+            task, cosine, sharpness, weighting, positive, np.float64, seed, points
+        )
         sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
     noisy = [False, True]
     return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
 
 
-def cloud_scores(task: Task, cosine: float, sharpness: float, readout: Readout) -> Scores:
+def cloud_scores(
+    task: Task, cosine: float, sharpness: float, weighting: Weighting, readout: Readout
+) -> Scores:
     """The scores of a readout under that law, without keeping it; weights in float32, whose
     rounding is a thousandth of what the finite cloud leaves open."""
     sides = []
     for positive in (True, False):
-        means, scales = _cloud(task, cosine, sharpness, positive, np.float32)
+        means, scales = _cloud(task, cosine, sharpness, weighting, positive, np.float32)
         mean = means @ readout.weights + readout.bias
         weight = np.full(len(mean), 1.0 / len(mean))
         sides.append(Mixture(mean, scales * readout.noise, weight))
@@ -102,6 +144,7 @@ def _cloud(
     task: Task,
     cosine: float,
     sharpness: float,
+    weighting: Weighting,
     positive: bool,
     dtype: type,
     seed: int = 0,
@@ -109,13 +152,13 @@ def _cloud(
 ) -> tuple[FloatArray, FloatArray]:
     """Means (points, 2) and scales (points,) of one class; the work stays in cache."""
     points = points or _points(task.length)
-    rows = max(1, _IN_CACHE // task.length)
+    rows = max(1, _IN_CACHE // task.normals)
     parts = []
-    for cloud in _noise_cloud(task.length, 2 * seed + (1 if positive else 2), points):
+    for cloud in _noise_cloud(task.normals, 2 * seed + (1 if positive else 2), points):
         for start in range(0, len(cloud), rows):
             noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # to be overwritten
             classes: NDArray[Any] = np.full(len(noise), positive, dtype)
-            parts.append(attention_coordinates(noise, classes, task, cosine, sharpness))
+            parts.append(attention_coordinates(noise, classes, task, cosine, sharpness, weighting))
     means, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
     return means.astype(float, copy=False), scales.astype(float, copy=False)
 
@@ -129,7 +172,7 @@ def _points(length: int) -> int:
 
 
 def _noise_cloud(length: int, seed: int, points: int) -> Iterator[FloatArray]:
-    """Normal token noise in blocks of shape (points, L); one that fits in memory is kept."""
+    """Normal noise in blocks of shape (points, length); one that fits in memory is kept."""
     if length * points <= _BLOCK:
         return iter(_kept_cloud(length, seed, points))
     return _sobol_normals(length, seed, points)

@@ -7,6 +7,7 @@ r"""The classifiers sign(⟨w, f(X)⟩ + b): their features and the laws of thos
 | `Attention`  | Xᵀ softmax(βXq) | d   | q̂ (not), ξ⊥ (noisy)      | ⟨a,g⟩ and √(1−s²)θ⟨a,v⟩ | ‖a‖ |
 
 This is a positive sample; a negative one has θ = 0. What attention weights do is in `attention.py`.
+Tokens that share noise give `Pooled` σ² = ρ + (1−ρ)/L, and `Vectorized` no such law.
 
 `Vectorized` with uniform places: by symmetry the best readout treats all positions alike, so one
 direction is enough for the law. A readout fitted to finitely many samples does not, so `draw`, and
@@ -29,12 +30,12 @@ from sparsetoken.model.attention import (
     cached_attention_law,
     cloud_scores,
     draw_coordinates,
-    softmax,
 )
 from sparsetoken.model.checks import real
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.weightings import SOFTMAX, Weighting
 
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
 _MANY_SUBSETS = 1 << 15  # sets of places averaged over in the scores of a `Vectorized` readout
@@ -103,19 +104,17 @@ class Pooled:
         return xp.mean(tokens, axis=1)
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
-        """Two Gaussians: one atom a class, exact."""
-        mean, scale = task.strength * task.sparsity / task.length, task.length**-0.5
-        return FeatureLaw.of_classes(
-            task.prevalence, ([[mean]], [scale], [1.0]), ([[0.0]], [scale], [1.0]), [True]
-        )
+        """Two Gaussians: one atom a class, exact; or one for every θR, where it varies."""
+        return _linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
 
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
-        """Nothing is random but the label."""
-        law = self.law(task)
-        means = np.where(labels[:, None] > 0, law.means[0], law.means[1])
-        return Coordinates(labels, means, np.full(len(labels), law.scales[0]), law.noisy)
+        """Nothing is random but the label, and θR where it varies."""
+        strength, sparsity = task.sample_signals(len(labels), rng)
+        means = np.where(labels > 0, strength * sparsity / task.length, 0.0)[:, None]
+        scale = math.sqrt(task.mean_variance)
+        return Coordinates(labels, means, np.full(len(labels), scale), np.array([True]))
 
     def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
         """Two Gaussians."""
@@ -139,11 +138,10 @@ class Vectorized:
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """One direction for uniform places, one coordinate per position with weights; exact."""
+        _check_white(task)
         if not task.uniform_places:
             return self.law_by_position(task)
-        mean = task.strength * task.sparsity / math.sqrt(task.length)
-        sides = ([[mean]], [1.0], [1.0]), ([[0.0]], [1.0], [1.0])
-        return FeatureLaw.of_classes(task.prevalence, *sides, [True], features_per_dim=task.length)
+        return _linear_law(task, 1 / math.sqrt(task.length), 1.0, features_per_dim=task.length)
 
     def law_by_position(self, task: Task) -> FeatureLaw:
         """One coordinate per position, one atom per set of places."""
@@ -168,17 +166,19 @@ class Vectorized:
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
         """One coordinate per position, θ where the signal sits."""
-        places = task.sample_places(len(labels), rng) & (labels > 0)[:, None]
+        _check_white(task)
+        strength, sparsity = task.sample_signals(len(labels), rng)
+        places = task.sample_places(len(labels), rng, sparsity) & (labels > 0)[:, None]
+        means = np.reshape(strength, (-1, 1)) * places
         noisy = np.ones(task.length, dtype=bool)
-        return Coordinates(
-            labels, (task.strength * places).astype(float), np.ones(len(labels)), noisy, task.length
-        )
+        return Coordinates(labels, means.astype(float), np.ones(len(labels)), noisy, task.length)
 
     def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
         """Test scores of a readout with one weight per position, or one for all of them alike.
 
         All sets of places are averaged over, or 2^15 random ones where there are more.
         """
+        _check_white(task)
         if len(readout.weights) == 1:  # where the signal sits makes no difference
             return self.law(replace(task, places=None)).scores(readout)
         if len(readout.weights) != task.length:
@@ -186,13 +186,16 @@ class Vectorized:
                 f"Vectorized: scores of a readout with {len(readout.weights)} positions need a "
                 f"task of that length (one weight per position), got {task.length}"
             )
-        if math.comb(task.length, task.sparsity) <= _MANY_SUBSETS:
+        if not task.varies and math.comb(task.length, task.sparsity) <= _MANY_SUBSETS:
             chosen, weights = _all_places(task)
+            along = task.strength * np.asarray(readout.weights)[chosen].sum(axis=1)
         else:
-            places = task.sample_places(_MANY_SUBSETS, rng=0)
-            chosen = np.nonzero(places)[1].reshape(_MANY_SUBSETS, task.sparsity)
+            rng = np.random.default_rng(0)
+            strength, sparsity = task.sample_signals(_MANY_SUBSETS, rng)
+            places = task.sample_places(_MANY_SUBSETS, rng, sparsity)
+            along = strength * (places @ np.asarray(readout.weights))
             weights = np.full(_MANY_SUBSETS, 1 / _MANY_SUBSETS)
-        mean = readout.bias + task.strength * np.asarray(readout.weights)[chosen].sum(axis=1)
+        mean = readout.bias + along
         deviation = np.full(len(mean), float(readout.noise))
         return Scores(
             Mixture(mean, deviation, weights),
@@ -203,10 +206,11 @@ class Vectorized:
 
 @dataclass(frozen=True)
 class Attention:
-    """Softmax pooling: f(X) = Xᵀ softmax(βXq).
+    """Softmax pooling: f(X) = Xᵀ softmax(βXq); or another weighting of the tokens by βXq.
 
     With `cosine` and `sharpness` the query is frozen (stages 1–3 are skipped); without them it is
-    learned by the protocol.
+    learned by the protocol, whose two steps are those of softmax whatever the `weighting` it is
+    then used with (`Softmax()`, `HardMax()`, `TopK(k)`, `Sparsemax()`).
 
     >>> law = Attention(cosine=0.95, sharpness=1.0).law(Task(length=10, sparsity=1, strength=5.0))
     >>> law.noisy.tolist(), len(law.compressed.labels) < 400 < len(law.labels)
@@ -215,8 +219,16 @@ class Attention:
 
     cosine: float | None = None
     sharpness: float | None = None
+    weighting: Weighting = SOFTMAX
 
     def __post_init__(self) -> None:
+        if isinstance(self.weighting, type) or not callable(
+            getattr(self.weighting, "weights", None)
+        ):
+            raise ValueError(
+                "Attention: weighting must be a weighting such as Softmax() or TopK(3), "
+                f"got {self.weighting!r}"
+            )
         if (self.cosine is None) != (self.sharpness is None):
             raise ValueError(
                 "Attention: cosine and sharpness must be given together (a frozen query) or not "
@@ -237,7 +249,7 @@ class Attention:
         if query is None:
             raise ValueError("Attention: features need query, a vector of shape (d,) (β times q)")
         xp, tokens = floats(tokens)
-        attention = softmax(tokens @ xp.asarray(query))  # (n, L)
+        attention = self.weighting.weights(tokens @ xp.asarray(query))  # (n, L)
         return (attention[:, None, :] @ tokens)[:, 0, :]
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
@@ -245,14 +257,14 @@ class Attention:
         cosine, sharpness = self._query(query)
         _check_length(task)
         plain = replace(task, prevalence=0.5, places=None)  # the law does not depend on them
-        law = cached_attention_law(plain, cosine, sharpness)
+        law = cached_attention_law(plain, cosine, sharpness, weighting=self.weighting)
         return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
 
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
         """Coordinates along q̂ and ξ⊥, from the noise of every token along q̂."""
-        means, scales = draw_coordinates(task, labels, *self._query(query), rng)
+        means, scales = draw_coordinates(task, labels, *self._query(query), self.weighting, rng)
         return Coordinates(labels, means, scales, np.array([False, True]))
 
     def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
@@ -260,7 +272,7 @@ class Attention:
         if query is None:
             return self.law(task).scores(readout)
         _check_length(task)
-        return cloud_scores(task, *self._query(query), readout)
+        return cloud_scores(task, *self._query(query), self.weighting, readout)
 
     def _query(self, query: Query | None) -> tuple[float, float]:
         """Cosine and sharpness of the given query, or of the frozen one."""
@@ -273,6 +285,25 @@ class Attention:
         cosine = real("Query", "cosine", given.cosine, least=-1 - 1e-9, most=1 + 1e-9)
         sharpness = real("Query", "sharpness", given.sharpness, least=0)
         return min(1.0, max(-1.0, cosine)), sharpness
+
+
+def _linear_law(task: Task, share: float, scale: float, features_per_dim: int = 1) -> FeatureLaw:
+    """One direction along which a positive sample lies at θR·share, with noise of one scale."""
+    atoms = task.signals
+    means = (atoms.strengths * atoms.sparsities * share)[:, None]
+    positive = (means, np.full(len(means), scale), atoms.weights)
+    negative = ([[0.0]], [scale], [1.0])
+    return FeatureLaw.of_classes(task.prevalence, positive, negative, [True], features_per_dim)
+
+
+def _check_white(task: Task) -> None:
+    """Side by side, tokens that share noise are features with coloured noise: no such law here."""
+    if task.token_correlation:
+        raise ValueError(
+            "Vectorized: token_correlation must be 0 (tokens that share noise, side by side, are "
+            "features with coloured noise, for which this theory is not made), "
+            f"got {task.token_correlation:g}; use Pooled() or Attention()"
+        )
 
 
 def _check_length(task: Task) -> None:

@@ -10,21 +10,37 @@ The places of the ones are uniform over subsets, or, with position weights p_l, 
     P(v) = Π_{l: v_l = 1} p_l / e_R(p),   e_R the elementary symmetric polynomial,
 
 which is p itself (normalised) for R = 1 and uniform for equal weights.
+
+Strength and sparsity may vary from sample to sample (θ and R are then drawn anew, independently,
+for each positive one), and tokens may share a part of their noise, z_l = √ρ z₀ + √(1−ρ) ε_l.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparsetoken.model.checks import real, whole
+from sparsetoken.model.places import BoolArray, checked_places, weighted_subsets
+from sparsetoken.model.places import FloatArray as FloatArray
+from sparsetoken.model.signals import Continuous, Varying, varying
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+if TYPE_CHECKING:  # to a checker, whatever the formula needs
+    Strength = Any
+    Sparsity = Any
+else:
+    Strength = float | Varying
+    Sparsity = int | Varying
+
+
+class Signals(NamedTuple):
+    """What (θ, R) may be in a positive sample: atoms with probabilities, shape (k,) each."""
+
+    strengths: FloatArray
+    sparsities: FloatArray
+    weights: FloatArray
 
 
 class Sample(NamedTuple):
@@ -49,14 +65,17 @@ class Task:
     ----------
     length : int
         L, tokens in a sample.
-    sparsity : int
+    sparsity : int or law
         R, tokens that carry the signal in a positive sample, 1 ≤ R ≤ L.
-    strength : float
-        θ ≥ 0, length of the signal in one token, in units of the noise.
+    strength : float or law
+        θ ≥ 0, length of the signal in one token, in units of the noise. A law, `Discrete` or a
+        frozen one of scipy.stats, is a number that varies from sample to sample.
     prevalence : float
         π, probability of a positive sample, 0 < π < 1.
     places : tuple of float, optional
         Weights of the L positions (at least R positive); None for uniform subsets.
+    token_correlation : float
+        ρ, 0 ≤ ρ < 1: the part of the noise's variance that the tokens of a sample share.
 
     Examples
     --------
@@ -68,21 +87,26 @@ class Task:
     Traceback (most recent call last):
         ...
     ValueError: Task: sparsity must be a whole number between 1 and 10 (the length), got 11
+    >>> from sparsetoken import Discrete
+    >>> Task(length=10, sparsity=1, strength=Discrete([3, 6])).dose
+    0.45
     """
 
     length: int
-    sparsity: int
-    strength: float
+    sparsity: Sparsity
+    strength: Strength
     prevalence: float = 0.5
     places: tuple[float, ...] | None = None
+    token_correlation: float = 0.0
 
     def __post_init__(self) -> None:
         length = whole(Task, "length", self.length, least=1, most=10**9)
-        sparsity = whole(Task, "sparsity", self.sparsity, least=1, most=length, why="the length")
+        sparsity, strength = _checked_signal(self.sparsity, self.strength, length)
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "sparsity", sparsity)
-        strength = real(Task, "strength", self.strength, least=0, most=1e6)
         object.__setattr__(self, "strength", strength)
+        shared = real(Task, "token_correlation", self.token_correlation, least=0, below=1)
+        object.__setattr__(self, "token_correlation", shared)
         prevalence = real(Task, "prevalence", self.prevalence, above=0, below=1)
         if min(prevalence, 1 - prevalence) < 1e-12:
             raise ValueError(
@@ -90,7 +114,69 @@ class Task:
             )
         object.__setattr__(self, "prevalence", prevalence)
         if self.places is not None:
-            object.__setattr__(self, "places", _checked_places(self.places, length, sparsity))
+            if self.varies:
+                raise ValueError(
+                    "Task: places must be None where strength or sparsity vary from sample to "
+                    f"sample, got {self.places!r}"
+                )
+            object.__setattr__(self, "places", checked_places(self.places, length, sparsity))
+
+    @property
+    def varies(self) -> bool:
+        """Whether strength or sparsity differ from sample to sample."""
+        return isinstance(self.strength, Varying) or isinstance(self.sparsity, Varying)
+
+    @property
+    def is_plain(self) -> bool:
+        """One strength, one sparsity, independent tokens: the task of the paper."""
+        return not self.varies and self.token_correlation == 0
+
+    @property
+    def signals(self) -> Signals:
+        """Every (θ, R) of a positive sample with its probability."""
+        (thetas, p), (ones, q) = (_atoms(each) for each in (self.strength, self.sparsity))
+        return Signals(
+            np.repeat(thetas, len(ones)), np.tile(ones, len(thetas)), np.outer(p, q).ravel()
+        )
+
+    @property
+    def dose(self) -> float:
+        """E[θR]/L: the signal in the mean token of a positive sample."""
+        atoms = self.signals
+        return float(atoms.weights @ (atoms.strengths * atoms.sparsities)) / self.length
+
+    @property
+    def mean_variance(self) -> float:
+        """ρ + (1−ρ)/L: the variance of the mean token, per coordinate."""
+        return self.token_correlation + (1 - self.token_correlation) / self.length
+
+    @property
+    def normals(self) -> int:
+        """Standard normals that fix a sample along one direction.
+
+        One for each token; one for what tokens share, for a varying strength and sparsity each.
+        """
+        extra = isinstance(self.strength, Varying) + isinstance(self.sparsity, Varying)
+        return self.length + extra + (self.token_correlation > 0)
+
+    def signal_at(self, normals: FloatArray) -> tuple[Any, Any]:
+        """Strength and sparsity from the last normals (n, …) of samples: numbers, or (n,) each."""
+        used = normals.shape[1]
+        found = []
+        for each in (self.sparsity, self.strength):
+            if isinstance(each, Varying):
+                used -= 1
+                found.append(each.at(normals[:, used]))
+            else:
+                found.append(each)
+        return found[1], found[0]
+
+    def sample_signals(self, n: int, rng: np.random.Generator | int) -> tuple[Any, Any]:
+        """Strengths and sparsities of n positive samples; plain numbers where they do not vary."""
+        extra = isinstance(self.strength, Varying) + isinstance(self.sparsity, Varying)
+        if not extra:
+            return self.strength, self.sparsity
+        return self.signal_at(np.random.default_rng(rng).standard_normal((n, extra)))
 
     @property
     def uniform_places(self) -> bool:
@@ -103,10 +189,20 @@ class Task:
         n = whole("sample_labels", "n", n, least=0)
         return np.where(rng.random(n) < self.prevalence, 1.0, -1.0)
 
-    def sample_places(self, n: int, rng: np.random.Generator | int) -> BoolArray:
-        """n independent sets of signal positions; shape (n, L), R True in each row."""
+    def sample_places(
+        self, n: int, rng: np.random.Generator | int, sparsity: FloatArray | None = None
+    ) -> BoolArray:
+        """n independent sets of signal positions; shape (n, L), R True in each row.
+
+        Where R varies, `sparsity` (n,) says how many (drawn if it is not given).
+        """
         rng = np.random.default_rng(rng)
         n = whole("sample_places", "n", n, least=0)
+        if isinstance(self.sparsity, Varying):
+            if sparsity is None:
+                sparsity = self.sparsity.at(rng.standard_normal(n))
+            order = np.argsort(rng.random((n, self.length)), axis=1)
+            return np.asarray(order < np.asarray(sparsity)[:, None])
         if self.uniform_places:
             ranks = rng.random((n, self.length))
             chosen = np.argpartition(ranks, self.sparsity - 1, axis=1)[:, : self.sparsity]
@@ -114,7 +210,7 @@ class Task:
             np.put_along_axis(places, chosen, True, axis=1)
             return places
         assert self.places is not None
-        return _weighted_subsets(np.asarray(self.places), self.sparsity, n, rng)
+        return weighted_subsets(np.asarray(self.places), self.sparsity, n, rng)
 
     def sample(
         self,
@@ -146,66 +242,39 @@ class Task:
                 f"{signal.shape} and norm {np.linalg.norm(signal):g}"
             )
         labels = self.sample_labels(n, rng)
-        places = self.sample_places(n, rng) & (labels > 0)[:, None]
+        strength, sparsity = self.sample_signals(n, rng)
+        places = self.sample_places(n, rng, sparsity) & (labels > 0)[:, None]
         tokens = rng.standard_normal((n, self.length, dim))
-        tokens[places] += self.strength * signal
+        if self.token_correlation:
+            tokens *= np.sqrt(1 - self.token_correlation)
+            tokens += np.sqrt(self.token_correlation) * rng.standard_normal((n, 1, dim))
+        which, where = np.nonzero(places)
+        tokens[which, where] += np.broadcast_to(strength, n)[which, None] * signal
         return Sample(labels, tokens, places, signal)
 
 
-def _checked_places(places: Sequence[float], length: int, sparsity: int) -> tuple[float, ...]:
-    try:
-        weights = np.asarray(places, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"Task: places must be None or {length} position weights (the length), got {places!r}"
-        ) from None
-    if weights.shape != (length,):
-        raise ValueError(
-            f"Task: places must be None or {length} position weights (the length), "
-            f"got shape {weights.shape}"
-        )
-    for position, weight in enumerate(weights):
-        real(Task, f"places[{position}]", float(weight), least=0, most=1e100)
-    if np.count_nonzero(weights) < sparsity:
-        raise ValueError(
-            f"Task: places must have at least {sparsity} positive weights (the sparsity), "
-            f"got {np.count_nonzero(weights)}"
-        )
-    return tuple((weights / weights.sum()).tolist())
+def _atoms(number: Any) -> tuple[FloatArray, FloatArray]:
+    """A number that varies, or one that does not, as atoms."""
+    if isinstance(number, Varying):
+        return number.atoms()
+    return np.array([float(number)]), np.ones(1)
 
 
-def log_subset_sums(log_weights: FloatArray, size: int) -> FloatArray:
-    """log e_k of every tail: entry [l, k] is log e_k(p_l, p_{l+1}, …); shape (L+1, size+1)."""
-    length = len(log_weights)
-    table = np.full((length + 1, size + 1), -np.inf)
-    table[:, 0] = 0.0
-    for start in range(length - 1, -1, -1):
-        table[start, 1:] = np.logaddexp(
-            table[start + 1, 1:], log_weights[start] + table[start + 1, :-1]
-        )
-    return table
-
-
-def _weighted_subsets(
-    weights: FloatArray, size: int, n: int, rng: np.random.Generator
-) -> BoolArray:
-    """Draw subsets with P(v) ∝ Π p_l, walking the positions once.
-
-    Position l joins, when k ones are still to be placed, with probability
-    p_l e_{k−1}(p_{l+1}, …) / e_k(p_l, …).
-    """
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights)
-    table = log_subset_sums(log_weights, size)
-    places = np.zeros((n, len(weights)), dtype=bool)
-    left = np.full(n, size)
-    for position in range(len(weights)):
-        joins = np.zeros(n)
-        open_ = left > 0
-        k = left[open_]
-        joins[open_] = np.exp(
-            log_weights[position] + table[position + 1, k - 1] - table[position, k]
-        )
-        places[:, position] = rng.random(n) < joins
-        left -= places[:, position]
-    return places
+def _checked_signal(sparsity: Any, strength: Any, length: int) -> tuple[Any, Any]:
+    """Sparsity and strength, each a number or a law of such numbers."""
+    ones: Any
+    theta: Any
+    ones, theta = varying(Task, "sparsity", sparsity), varying(Task, "strength", strength)
+    if isinstance(ones, Continuous):
+        raise ValueError(f"Task: sparsity must vary over whole numbers, got {sparsity!r}")
+    for value in [] if ones is None else ones.atoms()[0].tolist():
+        whole(Task, "sparsity", value, least=1, most=length, why="the length")
+    if isinstance(theta, Continuous):
+        real(Task, "strength (the least)", theta.support[0], least=0)
+    for value in [] if theta is None else theta.atoms()[0].tolist():
+        real(Task, "strength", value, least=0, most=1e6)
+    if ones is None:
+        ones = whole(Task, "sparsity", sparsity, least=1, most=length, why="the length")
+    if theta is None:
+        theta = real(Task, "strength", strength, least=0, most=1e6)
+    return ones, theta

@@ -9,6 +9,7 @@ from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention, Classifier
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
+from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.outcome import Training
 
@@ -70,6 +71,11 @@ class Settings:
             raise ValueError(
                 "simulate: training must be 'stages' unless reuse_data=True (all parameters learn "
                 f"from the same samples) and device=None, got {self.training!r}"
+            )
+        if self.training != "stages" and getattr(self.classifier, "weighting", SOFTMAX) != SOFTMAX:
+            raise ValueError(
+                "simulate: training must be 'stages' for a weighting other than softmax (whose "
+                f"gradient joint training follows), got {self.training!r}"
             )
         if self.sizes[1] < 2:
             raise ValueError(

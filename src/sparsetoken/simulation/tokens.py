@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.classifiers import Attention, Classifier, Query, Vectorized
 from sparsetoken.model.law import Readout
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import FloatArray, Task
-from sparsetoken.simulation.devices import Device, to_numpy
+from sparsetoken.simulation.devices import Device, Source, to_numpy
 from sparsetoken.simulation.fitting import fit, fit_gram
 from sparsetoken.simulation.joint import train_jointly
 from sparsetoken.simulation.outcome import Outcome, Training, one_class, training_numbers
@@ -41,14 +42,13 @@ class TokenStream:
         """Tokens (rows, L, d) of the first `count` samples, a block of samples at a time."""
         source = self.device.source(self.seed)
         dim, n = len(self.signal), len(self.labels)
-        shift = self.device.array(self.task.strength * self.signal)
+        signal = self.device.array(self.signal)
         rows = max(1, _BLOCK // (self.task.length * dim))
         for start in range(0, n if count is None else count, rows):
             part = slice(start, min(start + rows, n))
-            places = self._places(part, source.rng)
-            tokens = source.normal((len(places), self.task.length, dim))
-            which, where = np.nonzero(places)
-            tokens[which, where, :] += shift
+            which, where, strengths = self._signals(part, source.rng)
+            tokens = self._noise(source, part.stop - start, dim)
+            tokens[which, where, :] += self.device.array(strengths)[:, None] * signal
             if count is not None and part.stop > count:
                 part = slice(start, count)
                 tokens = tokens[: count - start]
@@ -58,16 +58,31 @@ class TokenStream:
         """Tokens (n, L, columns) of all samples, some coordinates at a time."""
         source = self.device.source(self.seed)
         dim, n = len(self.signal), len(self.labels)
-        which, where = np.nonzero(self._places(slice(0, n), source.rng))
+        which, where, strengths = self._signals(slice(0, n), source.rng)
         for start in range(0, dim, columns):
             part = slice(start, min(start + columns, dim))
-            tokens = source.normal((n, self.task.length, part.stop - start))
-            tokens[which, where, :] += self.device.array(self.task.strength * self.signal[part])
+            tokens = self._noise(source, n, part.stop - start)
+            signal = self.device.array(self.signal[part])
+            tokens[which, where, :] += self.device.array(strengths)[:, None] * signal
             yield part, tokens
 
-    def _places(self, part: slice, rng: np.random.Generator) -> np.ndarray:
+    def _noise(self, source: Source, n: int, columns: int) -> Array:
+        """Noise of tokens (n, L, columns)."""
+        tokens, shared = source.normal((n, self.task.length, columns)), self.task.token_correlation
+        if shared:
+            tokens *= math.sqrt(1 - shared)
+            tokens += math.sqrt(shared) * source.normal((n, 1, columns))
+        return tokens
+
+    def _signals(
+        self, part: slice, rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
+        """Which samples carry the signal in which of their tokens, and how strong it is there."""
         positive = self.labels[part] > 0
-        return self.task.sample_places(len(positive), rng) & positive[:, None]
+        strength, sparsity = self.task.sample_signals(len(positive), rng)
+        places = self.task.sample_places(len(positive), rng, sparsity) & positive[:, None]
+        which, where = np.nonzero(places)
+        return which, where, np.broadcast_to(strength, len(positive)).astype(float)[which]
 
 
 def run(

@@ -12,6 +12,11 @@ middle term is the sample's own contribution to w¹. With h = ℓ′(y, logit) a
     ⟨q, ξ⟩ → −k(A + Bm),   ‖q‖ → k √(A² + 2ABm + B²ω² + N²).
 
 As α₀ → ∞, |cosine| = 1 − C/α₀ + o(1/α₀) with C = [B²η_w²E[c²]/L + α₀N²] / (2(A + Bm)²) at α₀ = ∞.
+
+Where θ and R vary over positive samples, m has E[θR], a logit its own θR, and θ²ϱ is averaged
+together with h and h². Tokens that share a part ρ of their noise: the mean token has the variance
+v̄ = ρ + (1−ρ)/L in place of 1/L; P removes what is shared, P Z = √(1−ρ) P ε, so that L−1 becomes
+(1−ρ)(L−1) and N² gains a factor 1−ρ.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ import numpy as np
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import FloatArray, Task
 
 
 class _Limits(NamedTuple):
@@ -40,37 +45,48 @@ class _Limits(NamedTuple):
 
 
 def _limits(task: Task, protocol: Protocol) -> _Limits:
-    length, prevalence = task.length, task.prevalence
+    prevalence, variance = task.prevalence, task.mean_variance
     loss, samples = protocol.loss, protocol.query_samples
-    dose = task.strength * task.sparsity / length  # θR/L, the signal in the mean token
     slope = float(loss.slope(0.0))  # c_y = y·slope
     c_squared = slope**2
-    m = -protocol.readout_step * prevalence * slope * dose
-    omega_squared = m**2 + protocol.readout_step**2 * c_squared / (samples * length)
+    m = -protocol.readout_step * prevalence * slope * task.dose
+    omega_squared = m**2 + protocol.readout_step**2 * c_squared * variance / samples
     bias = -protocol.bias_step * slope * (2 * prevalence - 1)
 
-    # margin of a positive and of a negative training sample after stage 1
-    own = -protocol.readout_step * slope / (samples * length)
-    means = np.array([bias + m * dose, -bias]) + own
-    deviation = math.sqrt(omega_squared / length)
+    # margin of a positive training sample, for each (θ, R), and of a negative one after stage 1
+    own = -protocol.readout_step * slope * variance / samples
+    atoms = task.signals
+    doses = atoms.strengths * atoms.sparsities / task.length  # θR/L, the signal in the mean token
+    means = np.append(bias + m * doses, -bias) + own
+    deviation = math.sqrt(omega_squared * variance)
     if deviation > 0:
         moments = loss.moments(means, deviation, 0.0)
         first, second = moments.psi, moments.psi_squared
     else:  # no samples' noise and no signal: w¹ = 0
         first, second = loss.slope(means), loss.slope(means) ** 2
-    rho = task.sparsity * (1 - task.sparsity / length)
-    mean_h = prevalence * first[0] - (1 - prevalence) * first[1]
-    power = task.strength**2 * m**2 * rho
-    noise = prevalence * second[0] * (power + omega_squared * (length - 1))
-    noise += (1 - prevalence) * second[1] * omega_squared * (length - 1)
+    free, power = _free_tokens(task), _power(task)
+    chance = np.append(prevalence * atoms.weights, 1 - prevalence)
+    noise = (chance[:-1] * second[:-1]) @ power * m**2
+    noise += chance @ second * omega_squared * free
     return _Limits(
         m=m,
         omega_squared=omega_squared,
-        a=float(prevalence * first[0] * task.strength**2 * m * rho),
-        b=float((length - 1) * mean_h),
-        noise=float(noise),
+        a=float((chance[:-1] * first[:-1]) @ power * m),
+        b=float(free * (chance[:-1] @ first[:-1] - chance[-1] * first[-1])),
+        noise=float((1 - task.token_correlation) * noise),
         mean_c_squared=c_squared,
     )
+
+
+def _free_tokens(task: Task) -> float:
+    """(1−ρ)(L−1): the variance of P Z along any direction."""
+    return (1 - task.token_correlation) * (task.length - 1)
+
+
+def _power(task: Task) -> FloatArray:
+    """θ²ϱ of every (θ, R)."""
+    atoms = task.signals
+    return atoms.strengths**2 * atoms.sparsities * (1 - atoms.sparsities / task.length)
 
 
 def align(task: Task, protocol: Protocol) -> Query:
@@ -113,7 +129,7 @@ def alignment_rate(task: Task, protocol: Protocol) -> float:
     size = abs(at.a) + abs(at.b * at.m)
     if abs(along) <= 1e-12 * size or size == 0.0:
         return math.inf
-    spread = at.b**2 * protocol.readout_step**2 * at.mean_c_squared / task.length
+    spread = at.b**2 * protocol.readout_step**2 * at.mean_c_squared * task.mean_variance
     return (spread + at.noise) / (2 * along**2)
 
 
@@ -130,10 +146,10 @@ def best_steps(task: Task, loss: Loss, query_samples: float) -> Steps:
 
     As η_w → 0 (a larger readout step only adds noise to the logits) the slopes h are those at b¹,
     one number for each class, x = (h₊, h₋). Overlap and noise are then linear and quadratic in
-    them: with m, ω² at η_w = 1 and p = (π, 1−π),
+    them: with m, ω² at η_w = 1, p = (π, 1−π) and l = (1−ρ)(L−1),
 
-        cosine = u·x / √((u·x)² + xᵀMx),   u = m(pL − p + (πθ²ϱ, 0)),
-        M = (ω²−m²)(L−1)² ppᵀ + (1/α₀) diag(p(L−1)ω² + (πθ²m²ϱ, 0)),
+        cosine = u·x / √((u·x)² + xᵀMx),   u = m(pl + (πE[θ²ϱ], 0)),
+        M = (ω²−m²)l² ppᵀ + ((1−ρ)/α₀) diag(plω² + (πE[θ²ϱ]m², 0)),
 
     largest at x = M⁻¹u. That fixes the ratio of the slopes, hence b¹ and η_b. With rare positives
     the bias step matters: too small, it turns the query away from the signal.
@@ -146,15 +162,16 @@ def best_steps(task: Task, loss: Loss, query_samples: float) -> Steps:
     True
     """
     readout, bias = 0.01, 1.0
-    length, prevalence = task.length, task.prevalence
+    prevalence, free = task.prevalence, _free_tokens(task)
     c = float(loss.slope(0.0))
-    m = -prevalence * c * task.strength * task.sparsity / length
-    spread = c**2 / (query_samples * length)  # ω² − m²
-    power = task.strength**2 * task.sparsity * (1 - task.sparsity / length)
+    m = -prevalence * c * task.dose
+    spread = c**2 * task.mean_variance / query_samples  # ω² − m²
+    power = float(task.signals.weights @ _power(task))
     p = np.array([prevalence, 1 - prevalence])
-    u = m * (p * (length - 1) + [prevalence * power, 0.0])
-    noise = p * (length - 1) * (m**2 + spread) + [prevalence * power * m**2, 0.0]
-    matrix = spread * (length - 1) ** 2 * np.outer(p, p) + np.diag(noise) / query_samples
+    u = m * (p * free + [prevalence * power, 0.0])
+    noise = p * free * (m**2 + spread) + [prevalence * power * m**2, 0.0]
+    noise *= 1 - task.token_correlation
+    matrix = spread * free**2 * np.outer(p, p) + np.diag(noise) / query_samples
     if u.any() and prevalence != 0.5:  # else there is no signal, or the bias stays 0
         up, down = np.linalg.solve(matrix, u)
         bias = _bias_for(loss, -down / up, sign=1 if prevalence > 0.5 else -1)

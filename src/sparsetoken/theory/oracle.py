@@ -9,6 +9,9 @@ Tokens enter through g_l = ⟨x_l, ξ⟩ ~ N(θv_l, 1). The best error over all 
 * the Bayes test: e_R(pe^{θg})/e_R(p) · e^{−Rθ²/2} against (1−π)/π, p the position weights. It is
   the floor under every classifier.
 
+Tasks whose strength or sparsity vary or whose tokens share noise, and weightings other than
+softmax, are the business of `sampled_oracles`.
+
 The last two are sampled with one token integrated out. Standard errors are spreads over 16
 independent scrambles of a Sobol sequence. For more than 512 tokens see `extremes`, whose central
 limit is the only approximation.
@@ -23,7 +26,8 @@ from typing import Protocol
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.task import Task
-from sparsetoken.theory import extremes
+from sparsetoken.model.weightings import SOFTMAX
+from sparsetoken.theory import extremes, sampled_oracles
 from sparsetoken.theory.attention_oracle import AttentionOracle
 from sparsetoken.theory.bayes_oracle import BayesOracle, sampled_orders
 from sparsetoken.theory.estimate import Estimate
@@ -45,7 +49,16 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     (True, True, True)
     """
     seed = whole("oracle_error", "seed", seed, least=0)
-    return _oracle("oracle_error", task, classifier, seed).error(task.strength)
+    usual = not isinstance(classifier, Attention) or classifier.weighting == SOFTMAX
+    if task.is_plain and usual:
+        return _oracle("oracle_error", task, classifier, seed).error(task.strength)
+    if isinstance(classifier, Pooled):
+        return sampled_oracles.pooled_error(task)
+    if isinstance(classifier, Attention):
+        return sampled_oracles.weighted_error(task, classifier.weighting, seed)
+    if isinstance(classifier, Vectorized):
+        raise _not_plain("oracle_error", task, "for Vectorized")
+    raise _unknown("oracle_error", classifier)
 
 
 def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
@@ -56,6 +69,10 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     True
     """
     seed = whole("bayes_error", "seed", seed, least=0)
+    if not task.is_plain:
+        if task.places is not None:
+            raise _not_plain("bayes_error", task, "with position weights")
+        return sampled_oracles.likelihood_error(task, seed)
     return _bayes_oracle("bayes_error", task, seed).error(task.strength)
 
 
@@ -77,6 +94,13 @@ def signal_threshold(
     error = real(owner, "error", error, above=0, below=0.5)
     if classifier is not None and not isinstance(classifier, Pooled | Vectorized | Attention):
         raise _unknown(owner, classifier)
+    if not task.is_plain:
+        raise _not_plain(owner, task)
+    if isinstance(classifier, Attention) and classifier.weighting != SOFTMAX:
+        raise ValueError(
+            f"{owner}: weighting must be Softmax(), got {classifier.weighting!r}; "
+            "oracle_error takes any"
+        )
     if error >= trivial_error(task.prevalence):
         return Estimate(0.0)
     if classifier is None:
@@ -103,6 +127,13 @@ def _oracle(owner: str, task: Task, classifier: Classifier, seed: int) -> _Oracl
             return Gaussian(gain, task.prevalence, sharpness=0.0)
         return AttentionOracle(task, extremes.draw_rest(task.length, task.sparsity, seed))
     raise _unknown(owner, classifier)
+
+
+def _not_plain(owner: str, task: Task, when: str = "") -> ValueError:
+    return ValueError(
+        f"{owner}: task must have one strength, one sparsity and token_correlation 0"
+        f"{when and ' ' + when}, got {task!r}"
+    )
 
 
 def _unknown(owner: str, classifier: object) -> ValueError:

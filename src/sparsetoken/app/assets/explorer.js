@@ -88,6 +88,7 @@
     S = S || settings();
     window.dash_clientside.set_props("visit", { data: visit });
     const old = rest[rest.length - 1];
+    if (!old) search = window.location.search; // the first call may come before Dash knows it
     const values = rest.slice(0, -1);
     const triggered = window.dash_clientside.callback_context.triggered.map((x) => x.prop_id);
     let words = { ...(here.words || S.defaults) }; // sliders may be ahead of what Dash knows

@@ -1,0 +1,172 @@
+r"""Numbers that vary from sample to sample: the strength θ or the sparsity R of a task.
+
+A law of such a number is asked two things: its values at standard normals z, that is F⁻¹(Φ(z)), by
+which it is drawn (random or quasi-random normals alike); and atoms with weights that average smooth
+functions. A discrete law is its own atoms. For a continuous one they are the nodes of Gauss and
+Legendre in z, |z| ≤ 8.3, where E f = ∫ f(F⁻¹(Φ(z))) φ(z) dz is smooth up to its ends.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from sparsetoken.model.checks import real
+
+FloatArray = NDArray[np.float64]
+
+_NODES, _REACH = 64, 8.3  # φ(8.3) is 4e-16
+_MOST_ATOMS = 10_000
+
+
+class Varying(ABC):
+    """A number that varies from sample to sample."""
+
+    @abstractmethod
+    def at(self, normals: ArrayLike) -> FloatArray:
+        """Its values F⁻¹(Φ(z)) at standard normals z, any shape."""
+
+    @abstractmethod
+    def atoms(self) -> tuple[FloatArray, FloatArray]:
+        """Values (k,) and their probabilities (k,)."""
+
+    def mean(self) -> float:
+        """Expectation."""
+        values, weights = self.atoms()
+        return float(values @ weights)
+
+
+@dataclass(frozen=True)
+class Discrete(Varying):
+    """A few values with probabilities; equal ones if none are given.
+
+    >>> Discrete([3.0, 5.0], [0.25, 0.75]).mean()
+    4.5
+    >>> Discrete([1, 2, 4]).at([-1.0, 0.0, 1.0]).tolist()
+    [1.0, 2.0, 4.0]
+    """
+
+    values: tuple[float, ...]
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        values = _numbers("values", self.values)
+        weights = _numbers("weights", self.weights) if len(self.weights) else (1.0,) * len(values)
+        if not values or len(values) > _MOST_ATOMS:
+            raise ValueError(
+                f"Discrete: values must be 1 to {_MOST_ATOMS} numbers, got {len(values)}"
+            )
+        if len(set(values)) < len(values):
+            raise ValueError(f"Discrete: values must differ from one another, got {values!r}")
+        if len(weights) != len(values):
+            raise ValueError(
+                f"Discrete: weights must be {len(values)} numbers (one a value), got {len(weights)}"
+            )
+        for place, weight in enumerate(weights):
+            real(Discrete, f"weights[{place}]", weight, above=0, most=1e100)
+        order = np.argsort(values)
+        total = float(np.sum(weights))
+        object.__setattr__(self, "values", tuple(values[i] for i in order))
+        object.__setattr__(self, "weights", tuple(weights[i] / total for i in order))
+
+    def at(self, normals: ArrayLike) -> FloatArray:
+        edges = np.cumsum(self.weights)[:-1]
+        level = ndtr(np.asarray(normals, dtype=float))
+        return np.asarray(self.values)[np.searchsorted(edges, level, side="right")]
+
+    def atoms(self) -> tuple[FloatArray, FloatArray]:
+        return np.array(self.values), np.array(self.weights)
+
+
+@dataclass(frozen=True)
+class Continuous(Varying):
+    """A continuous law of scipy.stats by its name and its parameters (shapes, loc, scale).
+
+    >>> uniform = Continuous("uniform", (2.0, 4.0))  # from 2, 4 wide
+    >>> uniform.at(0.0).tolist(), round(uniform.mean(), 12)
+    (4.0, 4.0)
+    """
+
+    family: str
+    parameters: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", _numbers("parameters", self.parameters))
+        _frozen(self.family, self.parameters)
+
+    def at(self, normals: ArrayLike) -> FloatArray:
+        law, z = _frozen(self.family, self.parameters), np.asarray(normals, dtype=float)
+        # either tail from its own end: no digits are lost
+        return np.where(z < 0, law.ppf(ndtr(z)), law.isf(ndtr(-z)))
+
+    def atoms(self) -> tuple[FloatArray, FloatArray]:
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        z = _REACH * nodes
+        density = weights * np.exp(-0.5 * z**2)
+        return self.at(z), density / density.sum()
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Least and largest value."""
+        low, high = _frozen(self.family, self.parameters).support()
+        return float(low), float(high)
+
+
+def varying(owner: type | str, field: str, value: Any) -> Varying | None:
+    """A law given as one of the above or as a frozen one of scipy.stats; None for anything else."""
+    if isinstance(value, Varying):
+        return value
+    law = getattr(value, "dist", None)
+    if law is None or not callable(getattr(value, "ppf", None)):
+        return None
+    if hasattr(value, "pmf"):
+        low, high = (int(value.ppf(level)) for level in (1e-13, 1 - 1e-13))
+        values = np.arange(max(low, -_MOST_ATOMS), min(high, _MOST_ATOMS) + 1)
+        weights = value.pmf(values)
+        return Discrete(tuple(values[weights > 0].tolist()), tuple(weights[weights > 0].tolist()))
+    try:
+        shapes, loc, scale = law._parse_args(*value.args, **value.kwds)
+        return Continuous(law.name, (*map(float, shapes), float(loc), float(scale)))
+    except (TypeError, ValueError, AttributeError) as error:
+        name = owner if isinstance(owner, str) else owner.__name__
+        raise ValueError(
+            f"{name}: {field} must be a number, or a law such as Discrete([3, 5]) or "
+            f"scipy.stats.gamma(4), got {value!r} ({error})"
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _frozen(family: str, parameters: tuple[float, ...]) -> Any:
+    import scipy.stats  # heavy: only where a law varies continuously
+
+    found = getattr(scipy.stats, family, None) if family.isidentifier() else None
+    if not isinstance(found, scipy.stats.rv_continuous):
+        raise ValueError(
+            "Continuous: family must be the name of a continuous law of scipy.stats such as "
+            f"'gamma', got {family!r}"
+        )
+    law: Any = found
+    if len(parameters) != law.numargs + 2:
+        raise ValueError(
+            f"Continuous: parameters of {family} must be {law.numargs + 2} numbers "
+            f"({law.shapes + ', ' if law.shapes else ''}loc, scale), got {parameters!r}"
+        )
+    frozen = law(*parameters)
+    if not np.isfinite(frozen.ppf(0.5)):
+        raise ValueError(
+            f"Continuous: parameters must be allowed by scipy.stats.{family}, got {parameters!r}"
+        )
+    return frozen
+
+
+def _numbers(field: str, given: Any) -> tuple[float, ...]:
+    try:
+        return tuple(real(Varying, field, value) for value in given)
+    except TypeError:
+        raise ValueError(f"Varying: {field} must be numbers, got {given!r}") from None
