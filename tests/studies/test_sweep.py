@@ -103,11 +103,11 @@ def test_laws_are_built_once_per_process(tmp_path, monkeypatch):
     builds = tmp_path / "builds"
     original = attention._cloud
 
-    def noted(task, cosine, sharpness, positive, *rest):
+    def noted(task, cosine, sharpness, weighting, positive, *rest):
         if positive:
             with builds.open("a") as file:
                 file.write(f"{os.getpid()} {cosine}\n")
-        return original(task, cosine, sharpness, positive, *rest)
+        return original(task, cosine, sharpness, weighting, positive, *rest)
 
     monkeypatch.setattr(attention, "_cloud", noted)
     cosines = np.linspace(0.1, 0.95, 34)

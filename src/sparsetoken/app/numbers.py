@@ -16,7 +16,7 @@ import numpy as np
 
 from sparsetoken.app.state import AXES, CONTROLS, State
 from sparsetoken.blas import one_blas_thread
-from sparsetoken.model.attention import attention_law
+from sparsetoken.model.attention import attention_law, token_scores
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query, Vectorized
 from sparsetoken.practice.plan import plan
 from sparsetoken.theory.alignment import align
@@ -40,15 +40,18 @@ class Row(NamedTuple):
 
 
 def classifiers(state: State) -> dict[str, Classifier]:
-    """The three, in the order of their colours."""
-    return {"attention": state.attention, "vectorized": Vectorized(), "pooled": Pooled()}
+    """The three, in the order of their colours; vectorized has no theory of shared noise."""
+    found: dict[str, Classifier] = {"attention": state.attention}
+    if not state.token_correlation:
+        found["vectorized"] = Vectorized()
+    return found | {"pooled": Pooled()}
 
 
 def curves_draft(state: State) -> list[Row]:
     """Learning curves, quickly: every other point, and each draft begins where the last ended."""
     rows: list[Row] = []
     with one_blas_thread():
-        for name in ("attention", "vectorized", "pooled"):
+        for name in classifiers(state):
             rows += _draft(state, name)
     return rows
 
@@ -76,7 +79,10 @@ def _draft(state: State, name: str) -> list[Row]:
     protocol = state.protocol
     if name == "attention":
         query = _query(state)
-        full = attention_law(state.task, query.cosine, query.sharpness, points=_DRAFT_POINTS)
+        full = attention_law(
+            state.task, query.cosine, query.sharpness, points=_DRAFT_POINTS,
+            weighting=state.attention.weighting,
+        )  # fmt: skip
         law = full.smaller(_DRAFT_DEGREE, 1)
     else:
         law = full = classifiers(state)[name].law(state.task)
@@ -122,7 +128,8 @@ def marks(state: State) -> tuple[Row, ...]:
     with one_blas_thread():
         if state.metric == "test_error":
             rows.append(Row("floor: Bayes", math.nan, float(bayes_error(task))))
-            for name, kind in (("attention", Attention()), ("pooled", Pooled())):
+            attention = Attention(weighting=state.attention.weighting)
+            for name, kind in (("attention", attention), ("pooled", Pooled())):
                 rows.append(Row(f"floor: {name}", math.nan, float(oracle_error(task, kind))))
         for name, classifier in classifiers(state).items():
             limit = float(capacity(task, classifier, state.protocol))
@@ -179,10 +186,10 @@ def attention(state: State) -> list[Row]:
     for name, mean in (("noise tokens", 0.0), ("signal tokens", shift)):
         density = np.exp(-0.5 * (grid - mean) ** 2) / math.sqrt(2 * math.pi)
         rows += [Row(name, float(x), float(y)) for x, y in zip(grid, density, strict=True)]
-    scores = np.random.default_rng(0).standard_normal((_DRAWS, task.length))
-    scores[:, : task.sparsity] += shift
-    raw = np.exp(sharpness * (scores - scores.max(axis=1, keepdims=True)))
-    caught = np.sort(raw[:, : task.sparsity].sum(axis=1) / raw.sum(axis=1))
+    noise = np.random.default_rng(0).standard_normal((_DRAWS, task.normals))
+    scores, _, _ = token_scores(noise, np.ones(_DRAWS), task, query.cosine)
+    weights = state.attention.weighting.weights(sharpness * scores)
+    caught = np.sort(weights[:, : task.sparsity].sum(axis=1))
     for level in np.linspace(0.0, 1.0, 51):
         above = 1 - np.searchsorted(caught, level, "left") / _DRAWS
         rows.append(Row("weight on signal", float(level), float(above)))
@@ -246,5 +253,8 @@ def map_cell(state: State, x: float, y: float) -> Cell | None:
 @lru_cache(maxsize=16)
 def planned(state: State) -> tuple[str, list[dict[str, Any]]]:
     """The planner's headline and table for the target error."""
-    advice = plan(state.task, state.dim, target_error=state.target, loss=state.loss_function)
+    advice = plan(
+        state.task, state.dim, target_error=state.target, loss=state.loss_function,
+        weighting=state.attention.weighting,
+    )  # fmt: skip
     return advice.headline, [option.row(advice.unknown) for option in advice.options]

@@ -14,9 +14,17 @@ NUMBERS = tuple(name for name, control in CONTROLS.items() if not control.choice
 CHOICES = tuple(name for name, control in CONTROLS.items() if control.choices)
 STORES = "words moved settled exact marks map simulated visit".split()
 GROUPS = {
-    "Task": ("length", "sparsity", "strength", "prevalence"),
+    "Task": ("length", "sparsity", "strength", "prevalence", "token_correlation"),
     "Training": ("query_samples", "readout_samples", "ridge", "loss"),
-    "Query": ("query", "cosine", "sharpness", "readout_step", "bias_step", "query_step"),
+    "Query": (
+        "query",
+        "weighting",
+        "cosine",
+        "sharpness",
+        "readout_step",
+        "bias_step",
+        "query_step",
+    ),
     "Simulation, plan, map": ("dim", "repeats", "target", "across", "up"),
 }
 _TITLES = {
@@ -62,6 +70,7 @@ def layout() -> Any:
                     dcc.Graph(id="graph", className="graph",
                               config={"displayModeBar": False, "responsive": True}),
                     html.P(id="status", className="status", **{"aria-live": "polite"}),
+                    html.P(id="warning", className="status", **{"aria-live": "polite"}),
                     html.Div([
                         html.Button("Simulate", id="simulate", n_clicks=0),
                         html.Button("Cancel", id="cancel", n_clicks=0),

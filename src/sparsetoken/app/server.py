@@ -22,6 +22,7 @@ from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, State
 from sparsetoken.app.workers import Worker
+from sparsetoken.practice import trust
 from sparsetoken.practice.wording import json_ready
 
 _MOST_BYTES = 1 << 18  # of a request
@@ -219,8 +220,9 @@ def _same_experiment(one: State, other: State) -> bool:
 
 
 def exact_answer(state: State) -> dict[str, Any]:
-    """Figure, numbers and code of a state."""
+    """Figure, numbers and code of a state, and what speaks against trusting them."""
     answer: dict[str, Any] = {"python": as_python(state), "command": as_command(state)}
+    answer["warning"] = doubts(state)
     if state.view == "plan":
         answer["headline"], answer["table"] = numbers.planned(state)
         return answer
@@ -237,6 +239,16 @@ def exact_answer(state: State) -> dict[str, Any]:
         for name, found in numbers.chosen(state).items()
     ]
     return answer
+
+
+def doubts(state: State) -> str:
+    """Sentences on a dimension and numbers of samples outside the tested range; mostly none."""
+    if state.view == "plan":  # which finds its own numbers of samples
+        return ""
+    query_samples = state.query_samples if state.query == "learned" else 0.0
+    counts = [round(share * state.dim) for share in (query_samples, state.readout_samples)]
+    found = trust.warnings(state.task, state.dim, counts[0], counts[1], state.ridge)
+    return f"At d = {state.dim}: {'; '.join(found)}." if found else ""
 
 
 def marks_answer(state: State) -> dict[str, Any]:

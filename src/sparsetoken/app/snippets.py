@@ -12,17 +12,27 @@ _LOSSES = {
 }
 
 
+_WEIGHTINGS = {
+    "softmax": "",
+    "hard-max": "st.HardMax()",
+    "top-3": "st.TopK(3)",
+    "sparsemax": "st.Sparsemax()",
+}
+
+
 def as_python(state: State) -> str:
     """A script that prints what the page shows."""
     task = (
         f"task = st.Task(length={state.length}, sparsity={state.sparsity}, "
-        f"strength={state.strength!r}, prevalence={state.prevalence!r})"
+        f"strength={state.strength!r}, prevalence={state.prevalence!r}"
+        + (f", token_correlation={state.token_correlation!r})" if state.token_correlation else ")")
     )
+    rule = _WEIGHTINGS[state.weighting]
     lines = ["import sparsetoken as st", "", task]
     if state.view == "plan":
         lines += [
             f"advice = st.plan(task, dim={state.dim}, target_error={state.target!r}, "
-            f"loss={_LOSSES[state.loss]})",
+            f"loss={_LOSSES[state.loss]}" + (f", weighting={rule})" if rule else ")"),
             "print(advice.headline)",
         ]
         return "\n".join(lines) + "\n"
@@ -34,15 +44,17 @@ def as_python(state: State) -> str:
         f"    bias_step={state.bias_step!r}, query_step={state.query_step!r},",
         ")",
     ]
-    attention = "st.Attention()"
+    arguments = [f"weighting={rule}"] if rule else []
     if state.query == "frozen":
-        attention = f"st.Attention(cosine={state.cosine!r}, sharpness={state.sharpness!r})"
+        arguments = [f"cosine={state.cosine!r}", f"sharpness={state.sharpness!r}", *arguments]
+    attention = f"st.Attention({', '.join(arguments)})"
+    vectorized = "" if state.token_correlation else "st.Vectorized(), "
     if state.view == "alignment":
         lines.append("query = st.align(task, protocol)")
         lines.append('print(f"cosine {query.cosine:.6g}, sharpness {query.sharpness:.6g}")')
         return "\n".join(lines) + "\n"
     lines += [
-        f"for classifier in ({attention}, st.Vectorized(), st.Pooled()):",
+        f"for classifier in ({attention}, {vectorized}st.Pooled()):",
         "    p = st.predict(task, classifier, protocol)",
         "    numbers = (p.test_error, p.auc, p.train_loss, p.train_error)",
         '    print(type(classifier).__name__.lower(), *(f"{x:.6g}" for x in numbers))',
@@ -55,11 +67,13 @@ def as_command(state: State) -> str:
     task = (
         f"--length {state.length} --sparsity {state.sparsity} --strength {state.strength!r} "
         f"--prevalence {state.prevalence!r}"
+        + (f" --token-correlation {state.token_correlation!r}" if state.token_correlation else "")
     )
+    rule = "" if state.weighting == "softmax" else f" --weighting {state.weighting}"
     if state.view == "plan":
         return (
             f"sparsetoken plan {task} --dim {state.dim} --target-error {state.target!r} "
-            f"--loss {state.loss}"
+            f"--loss {state.loss}{rule}"
         )
     words = (
         f"sparsetoken predict {task} --query-samples {state.query_samples!r} "
@@ -69,4 +83,4 @@ def as_command(state: State) -> str:
     )
     if state.query == "frozen":
         words += f" --cosine {state.cosine!r} --sharpness {state.sharpness!r}"
-    return words + " --json"
+    return words + rule + " --json"

@@ -17,6 +17,7 @@ from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.losses import LOSSES, Loss
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
+from sparsetoken.model.weightings import weighting_named
 
 LONGEST = 200  # tokens; beyond, a curve takes seconds
 _MOST_WORDS = 4000  # letters of an address
@@ -40,6 +41,7 @@ VIEWS = ("curves", "attention", "roc", "alignment", "map", "plan")
 METRICS = ("test_error", "auc", "train_loss")
 AXES = (
     "length", "sparsity", "strength", "prevalence", "query_samples", "readout_samples", "ridge",
+    "token_correlation",
 )  # fmt: skip
 
 CONTROLS: dict[str, Control] = {
@@ -65,6 +67,13 @@ CONTROLS: dict[str, Control] = {
     "target": Control("target error", "ε", "for the planner", 1e-4, 0.499, log=True),
     "dim": Control("dimension", "d", "of simulation and plan", 20, 1000, log=True, whole=True),
     "repeats": Control("repeats", "n", "of the simulation, at each point", 1, 32, whole=True),
+    "token_correlation": Control(
+        "shared noise", "ρ", "part of the noise that the tokens of a sample share", 0, 0.95
+    ),
+    "weighting": Control(
+        "weighting", "a", "how attention weights tokens by their scores",
+        choices=("softmax", "hard-max", "top-3", "sparsemax"),
+    ),
     "loss": Control("loss", "ℓ", "what training minimises", choices=tuple(LOSSES)),
     "query": Control("query", "q", "two gradient steps, or given", choices=("learned", "frozen")),
     "view": Control("view", "", "what is drawn", choices=VIEWS),
@@ -102,6 +111,8 @@ class State:
     target: float = 0.05
     dim: int = 200
     repeats: int = 8
+    token_correlation: float = 0.0
+    weighting: str = "softmax"
     loss: str = "logistic"
     query: str = "learned"
     view: str = "curves"
@@ -147,7 +158,10 @@ class State:
 
     @property
     def task(self) -> Task:
-        return Task(self.length, self.sparsity, self.strength, self.prevalence)
+        return Task(
+            self.length, self.sparsity, self.strength, self.prevalence,
+            token_correlation=self.token_correlation,
+        )  # fmt: skip
 
     @property
     def loss_function(self) -> Loss:
@@ -163,9 +177,10 @@ class State:
     @property
     def attention(self) -> Attention:
         """With the learned or the frozen query."""
+        rule = weighting_named(State, self.weighting)
         if self.query == "learned":
-            return Attention()
-        return Attention(cosine=self.cosine, sharpness=self.sharpness)
+            return Attention(weighting=rule)
+        return Attention(cosine=self.cosine, sharpness=self.sharpness, weighting=rule)
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -25,6 +25,8 @@ from sparsetoken.cli.planning import Plan
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
 from sparsetoken.model.losses import LOSSES, Loss
+from sparsetoken.model.signals import Varying, law_in_words
+from sparsetoken.model.weightings import WEIGHTINGS, Weighting, weighting_named
 
 Command = (
     Annotated[Predict, tyro.conf.subcommand("predict")]
@@ -106,6 +108,36 @@ def _parse(arguments: Sequence[str]) -> Any:
             is_instance=lambda value: hasattr(value, "moments"),
             str_from_instance=lambda loss: [name for name in LOSSES if LOSSES[name] == loss],
             choices=tuple(LOSSES),
+        )
+
+    @registry.primitive_rule
+    def weighting_by_name(
+        info: tyro.constructors.PrimitiveTypeInfo,
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Weighting] | None:
+        if info.type is not Weighting:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="{" + ",".join(WEIGHTINGS) + ",top-K}",
+            instance_from_str=lambda words: weighting_named("attention", words[0]),
+            is_instance=lambda value: hasattr(value, "weights"),
+            str_from_instance=lambda value: [
+                name for name in WEIGHTINGS if WEIGHTINGS[name] == value
+            ],
+        )
+
+    @registry.primitive_rule
+    def law_by_words(
+        info: tyro.constructors.PrimitiveTypeInfo,
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Varying] | None:
+        if info.type is not Varying:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="VALUE:WEIGHT,…",
+            instance_from_str=lambda words: law_in_words(words[0]),
+            is_instance=lambda value: isinstance(value, Varying),
+            str_from_instance=lambda law: [repr(law)],
         )
 
     with registry:

@@ -10,6 +10,7 @@ from typing import Literal
 import sparsetoken as st
 from sparsetoken.cli.output import note
 from sparsetoken.model.losses import Loss
+from sparsetoken.model.weightings import SOFTMAX, Weighting
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Plan:
     """What to make best when there is no target (error if not given)."""
     unknown: Literal["samples", "strength", "length"] | None = None
     """With --samples and a target: solve for the least strength or the greatest length."""
+    weighting: Weighting = SOFTMAX
+    """How attention weights tokens by their scores; top-3 for the three largest."""
     loss: Loss = field(default_factory=st.Logistic)
     """Loss of the training."""
     check: bool = False
@@ -64,7 +67,8 @@ class Plan:
             target_sensitivity=self.target_sensitivity, specificity=self.specificity,
             target_cost=self.target_cost, cost_false_positive=self.cost_false_positive,
             cost_false_negative=self.cost_false_negative, metric=self.metric,
-            unknown=self.unknown, loss=self.loss, check=self.check, seed=self.seed,
+            unknown=self.unknown, loss=self.loss, weighting=self.weighting, check=self.check,
+            seed=self.seed,
         )  # fmt: skip
         if self.json:
             print(advice.to_json())

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
+from sparsetoken.model.weightings import SOFTMAX, Weighting
 
 ClassifierName = Literal["attention", "vectorized", "pooled"]
 
@@ -21,6 +22,8 @@ class FrozenQuery:
     """Cosine between the query and the signal, −1 to 1."""
     sharpness: float | None = None
     """β times the norm of the query, at least 0: how peaked the attention is."""
+    weighting: Weighting = SOFTMAX
+    """How attention weights tokens by their scores; top-3 for the three largest."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,9 @@ class _Command(ABC):
             raise ValueError(
                 f"classifiers must be some of {', '.join(get_args(ClassifierName))}, got none"
             )
-        attention = st.Attention(self.query.cosine, self.query.sharpness)
+        attention = st.Attention(self.query.cosine, self.query.sharpness, self.query.weighting)
         made = {"attention": attention, "vectorized": st.Vectorized(), "pooled": st.Pooled()}
-        return {name: made[name] for name in self.classifiers}
+        return {name: made[name] for name in _possible(self.task, self.classifiers)}
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
@@ -52,6 +55,14 @@ class _Command(ABC):
 
     def show(self, rows: list[dict[str, Any]]) -> None:
         show(rows, self.json)
+
+
+def _possible(task: st.Task, names: tuple[ClassifierName, ...]) -> tuple[ClassifierName, ...]:
+    """All classifiers, unless some were chosen, without those that have no theory for the task."""
+    if task.token_correlation and names == get_args(ClassifierName):
+        note("vectorized is left out: there is no theory of it for tokens that share noise")
+        return ("attention", "pooled")
+    return names
 
 
 @dataclass(frozen=True)
@@ -189,16 +200,21 @@ class Oracle:
     """Also find the smallest strength that reaches this error."""
     seed: int = 0
     """Of the random numbers behind the sampled results (attention, Bayes)."""
+    weighting: Weighting = SOFTMAX
+    """How attention weights tokens by their scores."""
     json: bool = False
     """Print JSON for programs instead of a table."""
 
     def rows(self) -> list[dict[str, Any]]:
         classifiers: dict[str, Any] = {
-            "attention": st.Attention(),
+            "attention": st.Attention(weighting=self.weighting),
             "vectorized": st.Vectorized(),
             "pooled": st.Pooled(),
             "bayes": None,
         }
+        if not self.task.is_plain:
+            note("vectorized is left out: there is no oracle of it for such a task")
+            del classifiers["vectorized"]
         rows = []
         for name, classifier in classifiers.items():
             if classifier is None:

@@ -118,6 +118,32 @@ class Continuous(Varying):
         return float(low), float(high)
 
 
+def law_in_words(text: str) -> Varying:
+    """A discrete law as it is typed: values with weights, 3:0.25,5:0.75, or values alone, 3,5.
+
+    >>> law_in_words("3:1,5:3").mean()
+    4.5
+    """
+    pairs = [pair.partition(":") for pair in text.split(",")]
+    try:
+        values = tuple(float(value) for value, _, _ in pairs)
+        weights = tuple(float(weight) for _, colon, weight in pairs if colon)
+    except ValueError:
+        raise ValueError(
+            f"a number, or values with weights such as 3:0.25,5:0.75, is needed, got {text!r}"
+        ) from None
+    return Discrete(values, weights)
+
+
+def shown(number: Any) -> str:
+    """A number, or a law in few words."""
+    if isinstance(number, Discrete):
+        return "varying over " + ", ".join(f"{value:g}" for value in number.values[:6])
+    if isinstance(number, Continuous):
+        return f"varying ({number.family}, mean {number.mean():.4g})"
+    return f"{number:.4g}"
+
+
 def varying(owner: type | str, field: str, value: Any) -> Varying | None:
     """A law given as one of the above or as a frozen one of scipy.stats; None for anything else."""
     if isinstance(value, Varying):

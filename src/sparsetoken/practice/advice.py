@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.signals import Varying, shown
 from sparsetoken.model.task import Task
 from sparsetoken.practice.answers import MOST_SAMPLES, Unknown, crossover
 from sparsetoken.practice.goals import Goal
@@ -68,11 +69,10 @@ class Plan:
         """
         if self.goal.name != "error":
             return {}
-        kinds: dict[str, Classifier] = {
-            "attention": Attention(),
-            "vectorized": Vectorized(),
-            "pooled": Pooled(),
-        }
+        kinds: dict[str, Classifier] = {"attention": Attention(weighting=self.asked.weighting)}
+        if self.answer.is_plain:
+            kinds["vectorized"] = Vectorized()
+        kinds["pooled"] = Pooled()
         with one_blas_thread():
             found = {name: float(oracle_error(self.answer, kind)) for name, kind in kinds.items()}
             return found | {"bayes": float(bayes_error(self.answer))}
@@ -91,10 +91,11 @@ class Plan:
     @cached_property
     def crossover(self) -> float:
         """The number of samples from which attention is recommended over pooling; inf if never."""
-        mine = tuners(self.asked)
+        mine = tuners(self.asked, self.answer)
         with one_blas_thread():
             rivals = [mine["pooled"]]
-            if not self.answer.uniform_places:  # else it has the same signal and more noise
+            # with uniform places it has the same signal as the mean and more noise
+            if not self.answer.uniform_places and "vectorized" in mine:
                 rivals.append(mine["vectorized"])
             return crossover(mine["attention"], rivals, self.answer, EDGE)
 
@@ -180,8 +181,9 @@ class Plan:
         """The task, in symbols."""
         task = self.answer
         return (
-            f"L = {task.length}, R = {task.sparsity}, θ = {task.strength:.4g}, "
+            f"L = {task.length}, R = {shown(task.sparsity)}, θ = {shown(task.strength)}, "
             f"π = {task.prevalence:g}, d = {self.dim}"
+            + (f", ρ = {task.token_correlation:g}" if task.token_correlation else "")
         )
 
     @property
@@ -263,6 +265,8 @@ class Plan:
     def to_json(self) -> str:
         """Everything but the curve, for programs."""
         task = {name: getattr(self.task, name) for name in self.task.__dataclass_fields__}
+        laws = {name: repr(law) for name, law in task.items() if isinstance(law, Varying)}
+        task |= laws
         goal = {name: getattr(self.goal, name) for name in self.goal.__dataclass_fields__}
         content: dict[str, Any] = {
             "headline": self.headline,

@@ -46,7 +46,8 @@ class Line:
         assert samples is not None
         if unknown == "strength":
             return cls(unknown, task, samples, 1e-3, STRONGEST)
-        return cls(unknown, task, samples, max(task.sparsity, 2), LONGEST)
+        least = int(task.signals.sparsities.max())
+        return cls(unknown, task, samples, max(least, 2), LONGEST)
 
     def starting(self, x: float) -> Line:
         """The same line, begun at a value of the unknown."""

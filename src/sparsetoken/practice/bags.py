@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsetoken.model.weightings import SOFTMAX, Weighting
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
@@ -180,6 +182,17 @@ class Bags:
         highest = np.maximum.reduceat(logits, self.offsets[:-1])
         raw = np.exp(logits - self.spread(highest))
         return raw / self.spread(self.total(raw))
+
+    def weigh(self, weighting: Weighting, logits: FloatArray) -> FloatArray:
+        """Weights (N,) of any rule, bags of one length at a time."""
+        if weighting == SOFTMAX:
+            return self.softmax(logits)
+        weights = np.empty(len(logits))
+        for length in np.unique(self.lengths):
+            mine = np.flatnonzero(self.lengths == length)
+            places = self.offsets[mine][:, None] + np.arange(length)
+            weights[places] = weighting.weights(logits[places])
+        return weights
 
 
 def _numbers(array: NDArray[Any], name: str) -> NDArray[Any]:

@@ -17,7 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.losses import Loss
+from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.practice.bags import Bags, FloatArray
 from sparsetoken.practice.classification import BagClassifier, Candidate, TrainingData
 from sparsetoken.practice.learning import refined, train_all, two_step_query
@@ -122,6 +124,10 @@ class AttentionClassifier(BagClassifier):
         cross-validation, in which whitening and query are learned anew in each fold. 0 is mean
         pooling and always a candidate.
 
+    weighting : Weighting
+        How tokens are weighted by their scores: Softmax() if not given, HardMax(), TopK(k),
+        Sparsemax(), or any object with `weights`. query="joint" needs softmax.
+
     Attributes
     ----------
     query_ : the query (d,), in whitened coordinates.
@@ -141,6 +147,7 @@ class AttentionClassifier(BagClassifier):
         query: Literal["two-step", "joint"] = "two-step",
         reuse: Literal["all", "cross", "split"] = "all",
         sharpness: float | Literal["auto"] = "auto",
+        weighting: Weighting | None = None,
         ridge: float | Literal["auto"] = "auto",
         whiten: bool = True,
         shrinkage: float | Literal["auto"] = "auto",
@@ -154,6 +161,7 @@ class AttentionClassifier(BagClassifier):
             n_tokens=n_tokens, folds=folds,
         )  # fmt: skip
         self.query, self.reuse, self.sharpness = query, reuse, sharpness
+        self.weighting = weighting
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -170,6 +178,18 @@ class AttentionClassifier(BagClassifier):
             raise ValueError(
                 f"sharpness must be 'auto' or a number of at least 0, got {self.sharpness!r}"
             )
+
+        if self.weighting is not None:
+            Attention(weighting=self.weighting)  # refuses what is not a weighting
+            if self.query == "joint" and self.weighting != SOFTMAX:
+                raise ValueError(
+                    "query must be 'two-step' for a weighting other than softmax (whose gradient "
+                    f"joint training follows), got weighting={self.weighting!r}"
+                )
+
+    @property
+    def _weighting(self) -> Weighting:
+        return SOFTMAX if self.weighting is None else self.weighting
 
     def _check_counts(self, labels: FloatArray) -> None:
         fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))
@@ -218,12 +238,11 @@ class AttentionClassifier(BagClassifier):
             logits[mine] = self._query(data, whitening, np.where(held, 0.0, train))[mine]
         return logits
 
-    @staticmethod
     def _pooled(
-        bags: Bags, whitening: Whitening, logits: FloatArray, taus: tuple[float, ...]
+        self, bags: Bags, whitening: Whitening, logits: FloatArray, taus: tuple[float, ...]
     ) -> list[FloatArray]:
         """Whitened features (n, d) for each sharpness."""
-        weights = np.stack([bags.softmax(tau * logits) for tau in taus])
+        weights = np.stack([bags.weigh(self._weighting, tau * logits) for tau in taus])
         return [whitening(pooled) for pooled in bags.pool(weights)]
 
     def _select(self, data: TrainingData) -> None:
@@ -279,7 +298,7 @@ class AttentionClassifier(BagClassifier):
             self._set_readout(found[data.bags.dim :])
 
     def _attention(self, bags: Bags) -> FloatArray:
-        return bags.softmax(bags.project(self._whitening.root @ self.query_))
+        return bags.weigh(self._weighting, bags.project(self._whitening.root @ self.query_))
 
     def attention(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """The weights of each bag's tokens: a list of arrays (L_i,), each of sum 1."""

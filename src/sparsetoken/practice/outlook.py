@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.practice.answers import MOST_SAMPLES, Line, Unknown, approach
 from sparsetoken.practice.options import NAMES, Option, recommended
@@ -37,7 +38,7 @@ class Outlook:
                 yield row | dict.fromkeys(NAMES) | {"recommended": "(is the unknown)"}
                 continue
             found = []
-            for option, tuner in zip(self.options, tuners(self.asked).values(), strict=True):
+            for option, tuner in zip(self.options, tuners(self.asked, task).values(), strict=True):
                 new = self._again(option, tuner, task)
                 found.append(new)
                 row[option.classifier] = new.value if self.unknown is None else new.needed
@@ -71,7 +72,7 @@ class Outlook:
         low = max(4.0, min([middle / 8, *(0.5 * x for x in marks)]))
         high = min(max([middle * 16, *(2.0 * x for x in marks)]), MOST_SAMPLES * self.asked.dim)
         counts = np.unique(np.geomspace(low, high, _POINTS).round().astype(int))[::-1].tolist()
-        for kind, tuner in tuners(self.asked).items():
+        for kind, tuner in tuners(self.asked, task).items():
             knobs: Knobs | None = None
             for n in counts:  # from many samples to few: each start is a good one
                 knobs = tuner.search(task, n, knobs)
@@ -83,6 +84,8 @@ def changed_tasks(task: Task) -> Iterator[tuple[str, str, Task]]:
     """Tasks that are 20 % different, with the field and words; impossible ones are left out."""
     for name in ("strength", "sparsity", "prevalence"):
         old = getattr(task, name)
+        if isinstance(old, Varying):  # there is no one number to change
+            continue
         for sign in (-1, 1):
             new: Any = old * (1 + sign * _CHANGE)
             if name == "sparsity":  # whole numbers: at least one more or less

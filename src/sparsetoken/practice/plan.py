@@ -10,9 +10,13 @@ from collections.abc import Iterator
 
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.checks import whole
+from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
+from sparsetoken.model.weightings import SOFTMAX, Weighting
+from sparsetoken.practice import trust
 from sparsetoken.practice.advice import Plan
 from sparsetoken.practice.answers import MOST_SAMPLES, Line, Unknown, solve_for
 from sparsetoken.practice.goals import Goal, Name, goal_of
@@ -23,7 +27,6 @@ from sparsetoken.simulation.experiment import simulate
 from sparsetoken.theory.alignment import align, best_steps
 
 _REPEATS = 16  # of the check
-_SMALL = 30  # dimensions, below which the limit of many is far away
 _RARE = 0.1
 
 
@@ -43,6 +46,7 @@ def plan(
     metric: Name | None = None,
     unknown: Unknown | None = None,
     loss: Loss | None = None,
+    weighting: Weighting = SOFTMAX,
     check: bool = False,
     seed: int = 0,
 ) -> Plan:
@@ -74,6 +78,8 @@ def plan(
         may samples be?).
     loss : Loss
         Of all stages; Logistic() if not given.
+    weighting : Weighting
+        Of tokens by attention: Softmax(), HardMax(), TopK(k), Sparsemax().
     check : bool
         Simulate the recommended classifier at this `dim`, 16 runs.
     seed : int
@@ -106,13 +112,25 @@ def plan(
     if samples is not None:
         most = MOST_SAMPLES * dim
         samples = whole("plan", "samples", samples, least=4, most=most, why="two for each stage")
-    asked = Asked(dim, Logistic() if loss is None else loss, goal)
+    if solved == "strength" and isinstance(task.strength, Varying):
+        raise ValueError(
+            "plan: unknown must not be 'strength' for a strength that varies from sample to "
+            f"sample, got task.strength={task.strength!r}"
+        )
+    asked = Asked(dim, Logistic() if loss is None else loss, goal, weighting=weighting)
     Protocol(loss=asked.loss)  # refuses what is not a loss
+    Attention(weighting=weighting)  # or not a weighting
     with one_blas_thread():
-        options = tuple(_option(tuner, task, samples, solved) for tuner in tuners(asked).values())
+        options = tuple(
+            _option(tuner, task, samples, solved) for tuner in tuners(asked, task).values()
+        )
         there = task_of(options[0], task, samples, solved, dim)
-        warnings = tuple(_warnings(there, goal, dim, options[0], asked.loss))
         best = recommended(options, goal, solved)
+        answer = task if best is None else task_of(best, task, samples, solved, dim)
+        warnings = (
+            *_doubts(answer, dim, best),
+            *_warnings(there, goal, options[0], asked.loss),
+        )
         seen = _simulated(task, best, asked, samples, solved, seed) if check and best else None
     return Plan(task, goal, asked, solved, samples, options, warnings, seen)
 
@@ -181,13 +199,17 @@ def _simulated(
     return Check(best.value, tuple(values))
 
 
-def _warnings(task: Task, goal: Goal, dim: int, attention: Option, loss: Loss) -> Iterator[str]:
+def _doubts(task: Task, dim: int, best: Option | None) -> Iterator[str]:
+    """Why the numbers of the recommended option may be off, on its task."""
+    if best is not None and best.tuned is not None:
+        tuned = best.tuned
+        ridge = tuned.protocol.ridge if best.classifier == "pooled" else 0.0
+        for words in trust.warnings(task, dim, tuned.query_count, tuned.readout_count, ridge):
+            yield f"{words}; see check=True for what happens at this size"
+
+
+def _warnings(task: Task, goal: Goal, attention: Option, loss: Loss) -> Iterator[str]:
     """What a user might run into, on the task of attention's answer."""
-    if dim < _SMALL:
-        yield (
-            f"dim={dim} is small and the theory is a limit of many dimensions: see check=True "
-            "for what happens at this size"
-        )
     rare = min(task.prevalence, 1 - task.prevalence)
     if goal.name == "error" and rare < _RARE:
         yield (

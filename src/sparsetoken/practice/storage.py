@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetoken.model.losses import LOSSES
+from sparsetoken.model.weightings import WEIGHTINGS, TopK, Weighting, weighting_named
 from sparsetoken.practice.classification import BagClassifier
 from sparsetoken.practice.estimators import (
     AttentionClassifier,
@@ -60,6 +61,8 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
             f"{settings['loss']!r}"
         )
     settings["loss"] = names[0] if names else None
+    if settings.get("weighting") is not None:
+        settings["weighting"] = _weighting_name(settings["weighting"])
     classes = classifier.classes_
     if classes.dtype.kind not in "biufU":
         classes = np.array([str(each) for each in classes])
@@ -117,6 +120,8 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
         raise ValueError(f"the kind is {kind!r}, not one of {', '.join(_KINDS)}")
     if settings["loss"] is not None:
         settings["loss"] = LOSSES[settings["loss"]]
+    if settings.get("weighting") is not None:
+        settings["weighting"] = weighting_named("", settings["weighting"])
     classifier = _KINDS[kind](**settings)
     classifier._check_parameters()
     for name in ("whiten", "calibrate"):
@@ -158,6 +163,18 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     if kind == "vectorized":
         classifier._length = tokens
     return classifier
+
+
+def _weighting_name(weighting: Weighting) -> str:
+    if isinstance(weighting, TopK):
+        return f"top-{weighting.k}"
+    names = [name for name, each in WEIGHTINGS.items() if each == weighting]
+    if not names:
+        raise ValueError(
+            f"save_classifier: weighting must be one of {', '.join(WEIGHTINGS)} or top-K, got "
+            f"{weighting!r}"
+        )
+    return names[0]
 
 
 def _umask() -> int:

@@ -141,7 +141,10 @@ class AttentionTuner(Tuner):
         self.asked.work.laws += 1
         points = 1 << (_DRAFT_NUMBERS // task.length).bit_length() - 1
         points = min(max(points, _FEWEST), _SCORED)
-        cloud = attention_law(replace(task, places=None), cosine, sharpness, points=points)
+        plain = replace(task, places=None)
+        cloud = attention_law(
+            plain, cosine, sharpness, points=points, weighting=self.asked.weighting
+        )
         return cloud.head(min(points, _SOLVED)).smaller(_DEGREE, _SLICES), cloud
 
     def train(self, task: Task, n: int, knobs: Knobs) -> Tuned:
@@ -156,12 +159,13 @@ class AttentionTuner(Tuner):
         if scale > 0:  # else there is nothing to attend to
             protocol = replace(protocol, query_step=min(knobs.sharpness / scale, 1e9))
         query = align(task, protocol)
-        law = Attention().law(task, query)
+        attention = Attention(weighting=self.asked.weighting)
+        law = attention.law(task, query)
         self.asked.work.laws += 1
         ridge, _ = self.best_ridge(law.compressed, per_dim[1], knobs.ridge, law)
         (fit,) = self._solve(law, per_dim[1], np.array([ridge]))
         return Tuned(
-            Attention(), replace(protocol, ridge=ridge), query, query_count, n - query_count,
+            attention, replace(protocol, ridge=ridge), query, query_count, n - query_count,
             knobs._replace(ridge=ridge), self.asked.goal.value(fit.scores), fit.scores,
         )  # fmt: skip
 
@@ -178,7 +182,7 @@ class AttentionTuner(Tuner):
         curve = np.polyfit(grid[at - 1 : at + 2], values[at - 1 : at + 2], 2)
         best = -curve[1] / (2 * curve[0]) if curve[0] > 0 else grid[np.argmin(values)]
         best = float(np.clip(best, grid[0], grid[-1]))
-        law = Attention(1.0, math.exp(best)).law(task)
+        law = Attention(1.0, math.exp(best), self.asked.weighting).law(task)
         self.asked.work.laws += 1
         bad = self._badnesses(law.compressed, math.inf, _LIMIT_RIDGES, law)
         return self.asked.goal.of_badness(float(bad.min()))
@@ -197,10 +201,9 @@ def _outside(share: float, sharpness: float) -> FloatArray:
     return np.array([math.log(inner / (1 - inner)), math.log(sharpness)])
 
 
-def tuners(asked: Asked) -> dict[str, Tuner]:
-    """One for each classifier, by name."""
-    return {
-        "attention": AttentionTuner(asked),
-        "vectorized": LinearTuner("vectorized", asked, Vectorized()),
-        "pooled": LinearTuner("pooled", asked, Pooled()),
-    }
+def tuners(asked: Asked, task: Task) -> dict[str, Tuner]:
+    """One for each classifier that has a theory for the task, by name."""
+    found: dict[str, Tuner] = {"attention": AttentionTuner(asked)}
+    if not task.token_correlation:
+        found["vectorized"] = LinearTuner("vectorized", asked, Vectorized())
+    return found | {"pooled": LinearTuner("pooled", asked, Pooled())}

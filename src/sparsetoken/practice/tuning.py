@@ -23,6 +23,7 @@ from sparsetoken.model.losses import Loss, Square
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.practice.goals import Goal
 from sparsetoken.theory.asymptotics import Fit, solve_many
 
@@ -60,6 +61,7 @@ class Asked:
     loss: Loss
     goal: Goal
     work: Work = field(default_factory=Work)
+    weighting: Weighting = SOFTMAX
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from sparsetoken.simulation.experiment import is_separable, run_repeat
 from sparsetoken.simulation.outcome import Training
 from sparsetoken.simulation.results import QUANTITIES, Simulation
 from sparsetoken.simulation.settings import Sampler, Settings, check_kinds
-from sparsetoken.studies.questions import Question, name_of
+from sparsetoken.studies.questions import Question, bare, name_of
 from sparsetoken.theory.prediction import predict
 
 Kind = Literal["theory", "simulation", "separability"]
@@ -122,6 +122,8 @@ class Cell(Question):
         classifier = self.classifier
         values: dict[str, Any] = {"kind": self.kind, "classifier": name_of(classifier)}
         values |= {f"frozen_{name}": value for name, value in _dataclass_values(classifier).items()}
+        if "frozen_weighting" in values:
+            values["weighting"] = values.pop("frozen_weighting")
         values |= {name: getattr(self.task, name) for name in _TASK}
         values |= {name: getattr(self.protocol, name) for name in _PROTOCOL}
         values |= {"loss": name_of(loss)}
@@ -130,7 +132,8 @@ class Cell(Question):
         if self.sampler != "tokens":
             values |= {"test_samples": None, "reuse_data": None, "training": None}
         other = self.test_task
-        return values | {f"test_{name}": other and getattr(other, name) for name in _TASK}
+        values |= {f"test_{name}": other and getattr(other, name) for name in _TASK}
+        return {name: bare(value) for name, value in values.items()}
 
     @property
     def shares(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""`OracleCell`: what is possible at all, as a question for a sweep."""
+"""`OracleCell`, `DetectionCell`, `RegretCell`: what is possible at all, as questions for a sweep."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.task import Task
-from sparsetoken.studies.questions import Question, name_of
+from sparsetoken.studies.questions import Question, bare, name_of
+from sparsetoken.theory.detection import Test, detection_error
 from sparsetoken.theory.oracle import bayes_error, oracle_error, signal_threshold
+from sparsetoken.theory.regret import attention_regret
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,13 @@ class OracleCell(Question):
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name."""
-        task = {field.name: getattr(self.task, field.name) for field in fields(Task)}
+        task = {field.name: bare(getattr(self.task, field.name)) for field in fields(Task)}
         if self.target is not None:
             task["strength"] = None
         classifier = "bayes" if self.classifier is None else name_of(self.classifier)
+        weighting = bare(getattr(self.classifier, "weighting", None))
         return {"kind": "oracle", "classifier": classifier, **task, "seed": self.seed,
-                "target": self.target}  # fmt: skip
+                "target": self.target, "weighting": weighting}  # fmt: skip
 
     @property
     def shares(self) -> Any:
@@ -67,3 +70,68 @@ class OracleCell(Question):
         else:
             found, name = oracle_error(self.task, self.classifier, seed=self.seed), "best_error"
         return "", {name: float(found), "standard_error": found.standard_error}
+
+
+@dataclass(frozen=True)
+class DetectionCell(Question):
+    """The error of one of the tests of `theory.detection` at its best, when the signal is known.
+
+    >>> from sparsetoken import sweep
+    >>> table = sweep([DetectionCell(Task(100, 4, 3.0), "maximum")])
+    >>> table.best_error.round(4).tolist()
+    [0.0767]
+    """
+
+    task: Task
+    test: Test
+    draws: int = 1 << 14
+    seed: int = 0
+
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter by name."""
+        task = {field.name: getattr(self.task, field.name) for field in fields(Task)}
+        return {"kind": "detection", "test": self.test, **task, "draws": self.draws,
+                "seed": self.seed}  # fmt: skip
+
+    @property
+    def shares(self) -> Any:
+        """The drawn tokens."""
+        return ("detection", self.task.length, self.task.sparsity)
+
+    def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
+        """The error with its standard error, and the best sharpness where there is one."""
+        found = detection_error(self.task, self.test, draws=self.draws, seed=self.seed)
+        results = {"best_error": float(found), "standard_error": found.standard_error}
+        if found.sharpness is not None:
+            results["best_sharpness"] = found.sharpness
+        return "", results
+
+
+@dataclass(frozen=True)
+class RegretCell(Question):
+    """The Bayes error of a task, and what attention at its best adds to it.
+
+    >>> from sparsetoken import sweep
+    >>> table = sweep([RegretCell(Task(50, 5, 1.5), draws=512)])
+    >>> table.best_error.round(1).tolist(), bool(table.regret[0] < 0.01)
+    ([0.2], True)
+    """
+
+    task: Task
+    draws: int = 1 << 10
+    seed: int = 0
+
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter by name."""
+        task = {field.name: getattr(self.task, field.name) for field in fields(Task)}
+        return {"kind": "regret", **task, "draws": self.draws, "seed": self.seed}
+
+    def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
+        """The Bayes error and the regret with their standard errors; the best sharpness."""
+        floor, regret = attention_regret(self.task, draws=self.draws, seed=self.seed)
+        assert regret.sharpness is not None
+        return "", {
+            "best_error": float(floor), "standard_error": floor.standard_error,
+            "regret": float(regret), "regret_error": regret.standard_error,
+            "best_sharpness": regret.sharpness,
+        }  # fmt: skip

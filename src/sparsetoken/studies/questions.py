@@ -119,8 +119,27 @@ def name_of(thing: object) -> str:
     return words.lstrip("-")
 
 
+def bare(value: Any) -> Any:
+    """A parameter as a number, text or None; a law or a weighting by its code."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str, tuple, list)):
+        return value
+    return repr(value)
+
+
+# Parameters that were added later: at these values the key is what it was before.
+_ADDED = {
+    "token_correlation": (0.0,), "test_token_correlation": (None, 0.0),
+    "weighting": (None, "Softmax()"),
+}  # fmt: skip
+
+
 def _key(content: dict[str, Any], repeat: int) -> str:
     whole_content = {**content, "repeat": repeat, "key_version": _KEY_VERSION}
+    for name, usual in _ADDED.items():
+        if name in whole_content and whole_content[name] in usual:
+            del whole_content[name]
     text = json.dumps(whole_content, sort_keys=True, default=_bare)
     return hashlib.sha256(text.encode()).hexdigest()
 

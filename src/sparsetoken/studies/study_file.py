@@ -1,7 +1,8 @@
 r"""A study as a TOML file: every combination of its lists is a cell.
 
 The keys are the fields of `Cell` (at the top), `Task` (under [task]) and `Protocol` (under
-[protocol]); classifiers and losses go by name. A wrong key or value is named with the file.
+[protocol]); classifiers, losses and weightings go by name, a strength or sparsity that varies is a
+table. A wrong key or value is named with the file.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import Any
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
 from sparsetoken.model.losses import LOSSES
 from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.signals import Continuous, Discrete
 from sparsetoken.model.task import Task
+from sparsetoken.model.weightings import weighting_named
 from sparsetoken.studies.cells import Cell, grid
 
 _TABLES = {"task": Task, "protocol": Protocol}
 _CELL = [field.name for field in fields(Cell) if field.name not in (*_TABLES, "test_task")]
-_TOP = (*_CELL, "cosine", "sharpness")
+_TOP = (*_CELL, "cosine", "sharpness", "weighting")
 
 
 def load_study(path: str | os.PathLike[str]) -> list[Cell]:
@@ -44,8 +47,9 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
     if "classifier" not in axes:
         raise ValueError(f"study {name}: classifier must be given (attention, pooled, vectorized)")
     axes["classifier"] = _classifiers(
-        name, axes["classifier"], axes.pop("cosine", None), axes.pop("sharpness", None)
-    )
+        name, axes["classifier"], axes.pop("cosine", None), axes.pop("sharpness", None),
+        axes.pop("weighting", "softmax"),
+    )  # fmt: skip
     if "loss" in axes:
         axes["loss"] = [
             _named(name, "[protocol] loss", each, LOSSES) for each in _list(axes["loss"])
@@ -67,13 +71,41 @@ def _table(name: str, table: str, values: Any) -> dict[str, Any]:
             )
     if isinstance(values.get("places"), list):  # one list of weights, not an axis
         values = {**values, "places": [tuple(values["places"])]}
-    return values
+    return {
+        key: [_law(name, key, each) for each in _list(value)] if _has_table(value) else value
+        for key, value in values.items()
+    }
 
 
-def _classifiers(name: str, names: Any, cosine: Any, sharpness: Any) -> list[Any]:
+def _has_table(value: Any) -> bool:
+    return any(isinstance(each, dict) for each in _list(value))
+
+
+def _law(name: str, key: str, value: Any) -> Any:
+    """A number that varies: {values = […], weights = […]}, {family = …, parameters = […]}."""
+    if not isinstance(value, dict):
+        return value
+    kinds: tuple[Any, ...] = (Discrete, Continuous)
+    for kind in kinds:
+        allowed = {field.name for field in fields(kind)}
+        if value and set(value) <= allowed:
+            try:
+                return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"study {name}: {key}: {error}") from None
+    raise ValueError(
+        f"study {name}: {key} must be a number, {{values = […], weights = […]}} or "
+        f"{{family = …, parameters = […]}}, got {value!r}"
+    )
+
+
+def _classifiers(name: str, names: Any, cosine: Any, sharpness: Any, weighting: Any) -> list[Any]:
     made: dict[str, Any] = {"pooled": [Pooled()], "vectorized": [Vectorized()]}
     try:
-        made["attention"] = [Attention(c, s) for c in _list(cosine) for s in _list(sharpness)]
+        rules = [weighting_named("attention", each) for each in _list(weighting)]
+        made["attention"] = [
+            Attention(c, s, w) for c in _list(cosine) for s in _list(sharpness) for w in rules
+        ]
     except ValueError as error:
         raise ValueError(f"study {name}: {error}") from None
     return [
