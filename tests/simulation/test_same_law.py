@@ -66,6 +66,35 @@ def test_reduced_and_tokens(name, shape, loss):
     assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(len(gap))
 
 
+BEYOND = {
+    "shared, learned": (st.Task(3, 1, 2.5, 0.4, token_correlation=0.5), st.Attention()),
+    "shared, pooled": (st.Task(3, 1, 2.5, 0.4, token_correlation=0.5), st.Pooled()),
+    "varying, learned": (
+        st.Task(4, st.Discrete([1, 3]), st.Continuous("gamma", (4.0, 0.0, 0.7))),
+        st.Attention(weighting=st.TopK(2)),
+    ),
+    "varying, pooled": (st.Task(3, st.Discrete([1, 3]), st.Discrete([1.0, 4.0])), st.Pooled()),
+    "varying, vectorized": (st.Task(2, 1, st.Discrete([1.0, 4.0])), st.Vectorized()),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BEYOND)
+def test_reduced_and_tokens_beyond_the_paper(name):
+    task, classifier = BEYOND[name]
+    protocol = st.Protocol(query_samples=3.0, readout_samples=4.0, loss=st.Square(), ridge=0.02)
+    settings = dict(task=task, classifier=classifier, protocol=protocol, dim=DIM, repeats=REPEATS)
+    ours = st.simulate(**settings, seed=1)
+    theirs = st.simulate(**settings, seed=2, sampler="tokens", test_samples=200)
+    for quantity in QUANTITIES:
+        values = getattr(theirs, quantity)
+        if np.isfinite(values).any():
+            compare(getattr(ours, quantity), values, quantity)
+    compare(exact_errors(ours), exact_errors(theirs), "test_error")
+    gap = theirs.test_error[np.isfinite(theirs.test_error)] - exact_errors(theirs)
+    assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(len(gap))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_tokens_and_the_plain_experiment(name):
@@ -89,7 +118,10 @@ def test_tokens_and_the_plain_experiment(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", [st.Task(2, 1, 3.0), st.Task(4, 4, 1.5), st.Task(6, 2, 2.0, 0.1)])
+@pytest.mark.parametrize("task", [
+    st.Task(2, 1, 3.0), st.Task(4, 4, 1.5), st.Task(6, 2, 2.0, 0.1),
+    st.Task(4, st.Discrete([1, 3]), st.Discrete([1.0, 4.0]), token_correlation=0.5),
+])  # fmt: skip
 @pytest.mark.parametrize("loss", [st.Square(), st.SquaredHinge()], ids=repr)
 def test_the_query_alone(task, loss):
     """Edge cases of stages 1–3: L = 2, R = L, a rare class."""

@@ -8,19 +8,26 @@ Every decade of samples per dimension and of the ridge has its own seed.
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sparsetoken import (
     Attention,
+    Continuous,
+    Discrete,
+    HardMax,
     Huber,
     Logistic,
     Pooled,
     Protocol,
+    Softmax,
+    Sparsemax,
     Square,
     SquaredHinge,
     Task,
+    TopK,
     Vectorized,
 )
 from sparsetoken.theory.asymptotics import solve_many
@@ -48,6 +55,27 @@ def random_classifier(rng):
     return Attention(cosine=float(cosine), sharpness=float(sharpness))
 
 
+def random_extension(rng, task, classifier):
+    """Every other problem is one beyond the paper: shared noise, signals that vary, a weighting."""
+    if rng.random() < 0.5:
+        return task, classifier
+    if rng.random() < 0.5:
+        ones = sorted({1, task.sparsity, int(rng.integers(1, task.length + 1))})
+        task = replace(task, sparsity=Discrete(ones))
+    if rng.random() < 0.5:
+        laws = [
+            Discrete([0.5 * task.strength, 2 * task.strength], rng.uniform(0.1, 1, 2)),
+            Continuous("gamma", (float(rng.uniform(1, 9)), 0.0, task.strength / 5)),
+        ]
+        task = replace(task, strength=laws[rng.integers(2)])
+    if rng.random() < 0.5 and classifier != Vectorized():
+        task = replace(task, token_correlation=float(rng.uniform(0, 0.95)))
+    if isinstance(classifier, Attention):
+        rules = [HardMax(), Sparsemax(), TopK(int(rng.integers(1, 6))), Softmax()]
+        classifier = replace(classifier, weighting=rules[rng.integers(4)])
+    return task, classifier
+
+
 def random_task(rng):
     length = int(min(64, log_uniform(rng, 1, 65)))
     sparsity = int(min(length, log_uniform(rng, 1, length + 1)))
@@ -61,7 +89,7 @@ def test_every_random_problem_is_solved(samples, ridge, request):
     rng = np.random.default_rng(zlib.crc32(repr((samples, ridge)).encode()))
     left = -(-request.config.getoption("--problems") // len(CELLS))
     while left > 0:
-        task, classifier = random_task(rng), random_classifier(rng)
+        task, classifier = random_extension(rng, random_task(rng), random_classifier(rng))
         steps = dict(
             bias_step=float(log_uniform(rng, 0.1, 10)), query_step=float(log_uniform(rng, 1, 100))
         )

@@ -31,7 +31,7 @@ from sparsetoken.theory.extremes import REPLICATES
 from sparsetoken.theory.symmetric import log_elementary
 
 _MOST_DRAWS, _MOST_NUMBERS = 1 << 16, 1 << 24
-_MOST_TERMS = 1 << 28  # of all likelihoods of a class: a minute or so
+_MOST_TERMS = 1 << 27  # of all likelihoods of a class: half a minute or so
 _MOST_DIMENSIONS = 1200  # of a Sobol sequence
 _BLOCK = 1 << 18  # numbers worked on at once
 _SHARPNESS = np.append(0.0, np.geomspace(0.03, 30.0, 25))
