@@ -26,17 +26,19 @@ ROOMS = {
     ).split(),
     "simulation": (
         "devices algebra objective newton interior fitting separability joint outcome reduced "
-        "tokens settings results experiment"
+        "tokens settings results experiment universality"
     ).split(),
-    "studies": "questions cells oracles store execution sweep rehearsal study_file".split(),
+    "studies": (
+        "questions cells departures oracles store execution sweep rehearsal study_file"
+    ).split(),
     "reproduction": (
         "claims learning_curves alignment separation capacity crossover rates training lengths "
-        "report reproduce"
+        "departures universality report reproduce"
     ).split(),
     "practice": (
-        "goals descent tuning tuners answers options outlook wording advice plan bags mixture "
-        "whitening learning readout classification estimators comparison diagnosis findings pilot "
-        "files storage"
+        "trust goals descent tuning tuners answers options outlook wording advice plan bags "
+        "mixture whitening learning readout classification estimators comparison diagnosis "
+        "findings pilot files storage"
     ).split(),
     "app": "state numbers pictures simulations workers snippets page server explore".split(),
     "cli": "output questions planning bags explorer studies".split(),

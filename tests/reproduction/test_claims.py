@@ -82,6 +82,18 @@ def joint_is_bad(table):
     return table
 
 
+def sharp(table, panel, value=None, **where):
+    """Simulations without error in a panel, with another value (of its rows)."""
+    chosen = table.panel.str.endswith(panel) & table.simulation.notna()
+    for name, wanted in where.items():
+        chosen &= table[name] == wanted
+    table = table.copy()
+    table.loc[chosen, "simulation_error"] = 1e-4
+    if value is not None:
+        table.loc[chosen, "simulation"] = value(table[chosen]) if callable(value) else value
+    return table
+
+
 WRONG = {
     "learning-curves": [
         lambda t: scaled(exact(t), 1.3, panel="test error"),
@@ -125,6 +137,19 @@ WRONG = {
     "lengths": [
         lambda t: scaled(exact(t), 1.3, panel="tested at other lengths"),
         lambda t: scaled(t, 2.0, panel="tested at other strengths"),
+    ],
+    "universality": [
+        lambda t: sharp(t, "simulation − theory", 0.01, series="attention, test error"),
+        lambda t: sharp(t, "any task and dimension", lambda r: 1.1 * r.x),
+        lambda t: scaled(sharp(t, "random signal direction"), 3.0, panel="other noise"),
+        lambda t: scaled(sharp(t, "random signal direction"), 0.9, panel="query cosine, other"),
+        lambda t: scaled(sharp(t, "random signal direction"), 1.3, panel="pooled, other"),
+        lambda t: sharp(t, "beyond the rule of thumb", 0.031),  # all is well where it should not be
+        lambda t: sharp(t, "along one coordinate", 0.031, series="±1"),
+        lambda t: sharp(t, "used as it is", lambda r: r.theory),
+        lambda t: sharp(t, "coloured noise, whitened", lambda r: r.theory),  # with few tokens too
+        lambda t: sharp(t, "coloured noise, whitened", lambda r: r.theory + 0.1),
+        lambda t: scaled(sharp(t, "more tokens than dimensions (d = 30)"), 1.3, panel="more"),
     ],
 }
 

@@ -26,6 +26,7 @@ from sparsetoken.reproduction import (
     rates,
     separation,
     training,
+    universality,
 )
 from sparsetoken.reproduction.claims import SCALES, Claim, Scale, Table
 from sparsetoken.reproduction.report import Section, sections_in, sizes_of, write
@@ -34,6 +35,7 @@ from sparsetoken.studies.sweep import sweep
 
 _ROOMS = (
     learning_curves, alignment, separation, capacity, crossover, rates, training, lengths,
+    universality,
 )  # fmt: skip
 CLAIMS: dict[str, Claim] = {room.CLAIM.name: room.CLAIM for room in _ROOMS}
 
