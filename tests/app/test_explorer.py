@@ -7,8 +7,12 @@ import io
 import json
 import math
 import shlex
+import subprocess
+import sys
 import time
+import urllib.request
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +21,7 @@ from hypothesis import strategies as st_
 
 import sparsetoken as st
 from sparsetoken.app import numbers, page, pictures
-from sparsetoken.app.server import make_app
+from sparsetoken.app.server import doubts, exact_answer, make_app
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, VIEWS, State
@@ -141,6 +145,71 @@ def test_a_draft_begins_where_the_last_ended_and_ends_where_it_would_have():
         numbers.curves_draft(State.of({"strength": near}))
     for one, other in zip(cold, numbers.curves_draft(there), strict=True):
         assert one[:2] == other[:2] and one.y == pytest.approx(other.y, abs=1e-8)
+
+
+def test_what_a_killed_server_began_ends_with_it(tmp_path):
+    script = tmp_path / "server.py"
+    script.write_text("""
+from sparsetoken.app.explore import explore
+if __name__ == "__main__":
+    explore(browser=False, ready=lambda address: print(address, flush=True))
+""")
+    server = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    address = server.stdout.readline().strip()
+    body = json.dumps({
+        "output": "exact.data", "outputs": {"id": "exact", "property": "data"},
+        "inputs": [{"id": "settled", "property": "data", "value": page.defaults()}],
+        "state": [{"id": "visit", "property": "data", "value": "a page"}],
+        "changedPropIds": ["settled.data"],
+    })  # fmt: skip
+    request = urllib.request.Request(
+        address + "_dash-update-component", body.encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.status == 200
+    begun = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True)
+    begun = [int(each) for each in begun.stdout.split()]
+    assert begun
+    server.kill()
+    server.communicate()
+    until = time.monotonic() + 20
+    while time.monotonic() < until and any(map(alive, begun)):
+        time.sleep(0.1)
+    assert not any(map(alive, begun))
+
+
+def alive(process):
+    with contextlib.suppress(FileNotFoundError):
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z"
+    return False
+
+
+def test_the_page_beyond_the_paper():
+    """Shared noise and another weighting: no vectorized, snippets that say so, drafts are near."""
+    words = {"token_correlation": 0.4, "weighting": "top-3", "length": 6, "strength": 4.0}
+    state = State.of(words)
+    assert list(numbers.classifiers(state)) == ["attention", "pooled"]
+    assert state.attention.weighting == st.TopK(3) and state.task.token_correlation == 0.4
+    exact = {(row.series, row.x): row.y for row in numbers.curves(state)}
+    assert {series for series, _ in exact} == {"attention", "pooled"}
+    for row in numbers.curves_draft(state):
+        assert abs(row.y - exact[row.series, row.x]) < 0.005
+    shown = {name: f"{found['test_error']:.6g}" for name, found in numbers.chosen(state).items()}
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(as_python(state), {})
+    printed = [line.split()[:2] for line in out.getvalue().splitlines()]
+    assert printed == [["attention", shown["attention"]], ["pooled", shown["pooled"]]]
+    command = shlex.split(as_command(state))
+    assert "--token-correlation" in command and "top-3" in command
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(command[1:]) == 0
+    answers = {row["classifier"]: f"{row['test_error']:.6g}" for row in json.loads(out.getvalue())}
+    assert answers == shown
+    caught = {row.series: row for row in numbers.attention(state)}
+    assert 0 < caught["mean weight on signal"].x <= 1
 
 
 def test_marks_and_maps_as_pictures():
@@ -296,6 +365,16 @@ def test_simulations_run_are_cancelled_and_end_with_their_page(monkeypatch):
         time.sleep(0.2)
     assert not second.running and jobs.look("page two") is None
     jobs.close()
+
+
+def test_doubts_stand_beside_the_numbers():
+    few = State.of(SMALL | {"view": "alignment", "dim": 20, "query_samples": 0.5})
+    answer = exact_answer(few)
+    assert answer["warning"].startswith("At d = 20: about 5 of the 10 samples for the query")
+    assert answer["figure"] and answer["table"]  # nothing is held back
+    assert doubts(State()) == "" and doubts(replace(few, view="plan")) == ""
+    assert doubts(replace(few, query="frozen")) == ""  # no samples teach it
+    assert "P(id='warning'" in str(page.layout())
 
 
 def test_where_it_listens():

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparsetoken.app.numbers import Row, classifiers
 from sparsetoken.app.state import State
+from sparsetoken.app.workers import end_with_parent
 
 POINTS = (0.5, 1.0, 2.0, 4.0, 8.0)  # readout samples per dimension
 _MOST = 2  # simulations at once
@@ -68,7 +69,7 @@ class Simulations:
                 )
             results = self._context.Queue()
             process = self._context.Process(target=_work, args=(state, results), daemon=True)
-            total = len(POINTS) * 3 * state.repeats
+            total = len(POINTS) * len(classifiers(state)) * state.repeats
             job = Job(state, process, results, time.monotonic(), total)
             process.start()
             self._jobs[page] = job
@@ -123,6 +124,7 @@ def _work(state: State, results: Any) -> None:
     from sparsetoken.blas import one_blas_thread
     from sparsetoken.simulation.experiment import simulate
 
+    end_with_parent()
     try:
         with one_blas_thread():
             for seed in range(state.repeats):

@@ -14,8 +14,21 @@ from sparsetoken.app.state import State
 _LONGEST_WAIT = 90.0  # seconds
 
 
-def _step_back() -> None:
+def end_with_parent() -> None:
+    """In a process of the server: the end of the server, however it comes, is its end too."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _begin() -> None:
     """Drafts and the browser go first."""
+    end_with_parent()
     if hasattr(os, "nice"):
         os.nice(10)
 
@@ -31,7 +44,7 @@ class Worker:
     @staticmethod
     def _new_pool() -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(1, mp_context=spawn, initializer=_step_back)
+        return ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
 
     def run(self, page: str, work: Callable[[State], dict[str, Any]], state: State) -> Any:
         """What the work gives, or a sentence why it does not; {} if the page has moved on."""
