@@ -22,7 +22,8 @@ ROOMS = {
     ).split(),
     "theory": (
         "alignment estimate capacity saddle newton asymptotics exact_oracles extremes "
-        "symmetric attention_oracle bayes_oracle sampled_oracles oracle prediction"
+        "symmetric attention_oracle bayes_oracle sampled_oracles oracle prediction "
+        "detection regret"
     ).split(),
     "simulation": (
         "devices algebra objective newton interior fitting separability joint outcome reduced "
@@ -33,7 +34,7 @@ ROOMS = {
     ).split(),
     "reproduction": (
         "claims learning_curves alignment separation capacity crossover rates training lengths "
-        "departures universality report reproduce"
+        "boundary departures universality report reproduce"
     ).split(),
     "practice": (
         "trust goals descent tuning tuners answers options outlook wording advice plan bags "

@@ -43,6 +43,13 @@ LOOK: dict[str, dict[str, Any]] = {
     "vectorized": {"color": "#009E73", "linestyle": "--", "marker": "s", "width": 2.6},
     "pooled": {"color": "#0072B2", "linestyle": "-.", "marker": "^", "width": 1.3},
     "bayes": {"color": "#000000", "linestyle": ":", "marker": "D", "width": 1.3},
+    "maximum": {"color": "#CC79A7", "linestyle": (0, (6, 1)), "marker": "v", "width": 1.6},
+    "higher criticism": {
+        "color": "#56B4E9",
+        "linestyle": (0, (3, 1, 1, 1)),
+        "marker": "P",
+        "width": 1.6,
+    },
 }
 _OTHERS: list[dict[str, Any]] = [  # for series that are not classifiers, in order
     {"color": "#D55E00", "linestyle": "-", "marker": "o", "width": 1.8},
@@ -52,6 +59,7 @@ _OTHERS: list[dict[str, Any]] = [  # for series that are not classifiers, in ord
     {"color": "#555555", "linestyle": (0, (1, 3)), "marker": "v", "width": 1.6},
 ]
 _REFERENCE: dict[str, Any] = {"color": "#888888", "linewidth": 1.0}
+_OVER_MAPS: list[Any] = ["-", (0, (3, 2))]
 _REFERENCE_DASHES: list[Any] = [(0, (4, 3)), (0, (1, 1.5)), (0, (6, 2, 1, 2))]
 
 
@@ -59,9 +67,10 @@ _REFERENCE_DASHES: list[Any] = [(0, (4, 3)), (0, (1, 1.5)), (0, (6, 2, 1, 2))]
 class Panel:
     """One pair of axes of a figure: which rows of a table it shows, and its words.
 
-    Lines are the column theory, marks with error bars (two standard errors) the column simulation.
+    Lines are the column theory, marks the column simulation; bars are two standard errors.
     A series whose name begins with "reference:" is a thin grey line. With `colour` the panel is a
-    map over x and y of that series, with lines of equal `contours`.
+    map over x and y of that series, with lines of equal `contours` if that is given; references are
+    drawn over it.
     """
 
     name: str
@@ -153,6 +162,12 @@ def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
         }  # fmt: skip
         if len(line):
             axes.plot(line["x"], line["theory"], **style)
+        bars = line[line["theory_error"] > 0]
+        if len(bars):
+            axes.errorbar(
+                bars["x"], bars["theory"], 2 * bars["theory_error"], fmt="none", ecolor=color,
+                elinewidth=0.9, capsize=1.5,
+            )  # fmt: skip
         joined = join and not len(line)
         if len(dots):
             axes.errorbar(
@@ -176,16 +191,30 @@ def _map(axes: Axes, rows: pd.DataFrame, panel: Panel) -> None:
         mine = rows[rows["series"] == series]
         return mine.pivot(index="y", columns="x", values="theory")
 
-    colours, levels = square(panel.colour), square(panel.contours)
+    colours = square(panel.colour)
     x, y = colours.columns.to_numpy(float), colours.index.to_numpy(float)
     drawn = axes.pcolormesh(x, y, colours.to_numpy(), cmap="cividis", shading="nearest")
     plt.colorbar(drawn, ax=axes, label=panel.colour)
-    heights = [0.01, 0.1, 1.0, 10.0, 100.0]
-    lines = axes.contour(x, y, levels.to_numpy(), heights, colors="white", linewidths=1.0)
     halo: list[AbstractPathEffect] = [withStroke(linewidth=2.4, foreground="black")]
-    lines.set_path_effects(halo)
-    for label in axes.clabel(lines, fmt="%g", fontsize=7):
-        label.set_path_effects(halo)
+    if panel.contours:
+        heights, levels = [0.01, 0.1, 1.0, 10.0, 100.0], square(panel.contours).to_numpy()
+        lines = axes.contour(x, y, levels, heights, colors="white", linewidths=1.0)
+        lines.set_path_effects(halo)
+        for label in axes.clabel(lines, fmt="%g", fontsize=7):
+            label.set_path_effects(halo)
+    axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())  # where the references do not reach
+    references = rows[rows["series"].str.startswith("reference:")]
+    for (name, mine), dashes in zip(
+        references.groupby("series", sort=False), itertools.cycle(_OVER_MAPS), strict=False
+    ):
+        words = str(name).split(":")[1].strip()
+        axes.plot(
+            mine["x"], mine["theory"], label=words, color="white", linewidth=1.4, linestyle=dashes,
+            path_effects=halo,
+        )  # fmt: skip
+    if len(references):
+        look = {"frameon": True, "facecolor": "#333333", "labelcolor": "white", "framealpha": 0.85}
+        axes.legend(loc="upper left", fontsize=7, handlelength=2.8, **look)
     axes.grid(False)
 
 

@@ -32,9 +32,8 @@ def exact(table):
     return table
 
 
-def swapped(table):
-    names = {"attention": "pooled", "pooled": "attention"}
-    return table.assign(series=table.series.replace(names))
+def swapped(table, one="attention", two="pooled"):
+    return table.assign(series=table.series.replace({one: two, two: one}))
 
 
 def capacity_off(table):
@@ -94,6 +93,14 @@ def sharp(table, panel, value=None, **where):
     return table
 
 
+def gap_of_a_tenth(table):
+    """Attention far above Bayes, and sure of it."""
+    gap = table.panel.str.startswith("attention − Bayes") & table.y.notna()
+    table = table.copy()
+    table.loc[gap, ["theory", "theory_error"]] = [0.1, 0.001]
+    return table
+
+
 WRONG = {
     "learning-curves": [
         lambda t: scaled(exact(t), 1.3, panel="test error"),
@@ -137,6 +144,16 @@ WRONG = {
     "lengths": [
         lambda t: scaled(exact(t), 1.3, panel="tested at other lengths"),
         lambda t: scaled(t, 2.0, panel="tested at other strengths"),
+    ],
+    "boundary": [
+        lambda t: scaled(t, lambda r: r.x**-0.1, panel="b = 0.7", series="pooled"),
+        lambda t: scaled(t, lambda r: r.x**0.2, panel="b = 0.7, r = 0.4", series="bayes"),
+        lambda t: scaled(t, lambda r: r.x**-0.2, panel="b = 0.55", series="maximum"),
+        lambda t: scaled(t, 1.2, panel="b = ", series="bayes"),
+        lambda t: without(t, panel="b = 0.4", series="bayes"),
+        lambda t: without(t, panel="b = 0.85", series="higher criticism"),
+        lambda t: swapped(t, "attention", "maximum"),
+        gap_of_a_tenth,
     ],
     "universality": [
         lambda t: sharp(t, "simulation − theory", 0.01, series="attention, test error"),

@@ -19,6 +19,7 @@ from sparsetoken.model.checks import whole
 from sparsetoken.model.errors import IncompleteError
 from sparsetoken.reproduction import (
     alignment,
+    boundary,
     capacity,
     crossover,
     learning_curves,
@@ -35,7 +36,7 @@ from sparsetoken.studies.sweep import sweep
 
 _ROOMS = (
     learning_curves, alignment, separation, capacity, crossover, rates, training, lengths,
-    universality,
+    boundary, universality,
 )  # fmt: skip
 CLAIMS: dict[str, Claim] = {room.CLAIM.name: room.CLAIM for room in _ROOMS}
 

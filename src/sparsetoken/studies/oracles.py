@@ -1,4 +1,4 @@
-"""`OracleCell`, `DetectionCell`, `RegretCell`: what is possible at all, as questions for a sweep."""
+"""`OracleCell`, `DetectionCell`, `RegretCell`: what is possible at all, for a sweep."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class DetectionCell(Question):
     >>> from sparsetoken import sweep
     >>> table = sweep([DetectionCell(Task(100, 4, 3.0), "maximum")])
     >>> table.best_error.round(4).tolist()
-    [0.0767]
+    [0.0845]
     """
 
     task: Task

@@ -70,8 +70,7 @@ def draw_tokens(
     >>> short.seen.shape, short.hidden, long.seen.shape, long.hidden
     ((32768, 3), 0, (32768, 256), 999744)
     """
-    kept = [_kept(n, largest) for n in counts]
-    widths = [k + 2 * (n > k) for n, k in zip(counts, kept, strict=True)]
+    kept, widths = [_kept(n, largest) for n in counts], _widths(counts, largest)
     size = (draws or sample_size(sum(widths))) // REPLICATES
     blocks = [
         Tokens(np.empty((size * REPLICATES, k)), n - k, np.empty((size * REPLICATES, 2 * (n > k))))
@@ -108,15 +107,22 @@ class Rest(NamedTuple):
 
 
 @lru_cache(maxsize=1)  # 84 MB; many strengths of one length follow one another
-def draw_rest(length: int, sparsity: int, seed: int, *, largest: int = LARGEST) -> Rest:
+def draw_rest(
+    length: int, sparsity: int, seed: int, *, largest: int = LARGEST, most: int | None = None
+) -> Rest:
     """What is random in the samples of a task with L ≥ 2 tokens, R of them with signal.
+
+    `most`, a power of two, limits the number of draws further than memory does.
 
     >>> rest = draw_rest(10**6, 1, seed=0)
     >>> rest.signal.seen.shape, rest.noise.seen.shape, rest.negative.seen.shape
     ((32768, 0), (32768, 256), (32768, 255))
     """
     one, two = np.random.SeedSequence(seed).spawn(2)
-    signal, noise = draw_tokens((sparsity - 1, length - sparsity), one, largest=largest)
+    counts = (sparsity - 1, length - sparsity)
+    size = sample_size(sum(_widths(counts, largest)))
+    size = size if most is None else min(size, most)
+    signal, noise = draw_tokens(counts, one, largest=largest, draws=size)
     (every,) = draw_tokens((length,), two, largest=largest, draws=len(noise.seen))
     negative = Tokens(every.seen[:, 1:], every.hidden, every.shocks)
     return Rest(signal, noise, negative, every.seen[:, 1])
@@ -129,6 +135,11 @@ def drawn_tokens(length: int, sparsity: int, largest: int = LARGEST) -> int:
 
 def _kept(count: int, largest: int) -> int:
     return count if count <= max(ALL_DRAWN, 2 * largest) else largest
+
+
+def _widths(counts: tuple[int, ...], largest: int) -> list[int]:
+    """Numbers in a draw of each block: its tokens, and the two shocks of hidden ones."""
+    return [_kept(n, largest) + 2 * (n > _kept(n, largest)) for n in counts]
 
 
 def sample_size(width: int) -> int:

@@ -16,26 +16,31 @@ from sparsetoken.theory.extremes import Tokens, hidden_moments
 FloatArray = NDArray[np.float64]
 
 _MOST_HALF_NODES = 16  # the circle has up to 2·16 + 1 nodes
-_SERIES = 12  # powers of the hidden tokens kept in log Π(1 + xz); |xz| ≤ 1/3
+POWERS = 12  # powers of the hidden tokens kept in log Π(1 + xz); |xz| ≤ 1/3
 
 
 def log_elementary(
-    log_values: FloatArray, size: int, hidden: tuple[Tokens, float] | None = None
+    log_values: FloatArray,
+    size: int,
+    hidden: tuple[Tokens, float] | None = None,
+    log_powers: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """log e_{R−1}(x) and log e_R(x) for every row of log x, shape (N, n), 1 ≤ R = size ≤ n.
 
-    `hidden` = (tokens, θ) adds the hidden tokens of `tokens`, with values e^{θg}. Holds about
-    100·N·n bytes: give it `row_blocks` at a time.
+    `hidden` = (tokens, θ) adds the hidden tokens of `tokens`, with values e^{θg}. `log_powers`,
+    shape (POWERS, N), adds values through log Σ x^i, i = 1, 2, …: none may be above the 4R-th
+    largest of the others. Holds about 100·N·n bytes: give it `row_blocks` at a time.
 
     >>> lower, upper = log_elementary(np.log([[1.0, 2.0, 3.0]]), 2)
     >>> np.exp([lower[0], upper[0]]).round(9).tolist()
     [6.0, 11.0]
     """
-    log_powers = np.empty((0, len(log_values)))
+    if log_powers is None:
+        log_powers = np.empty((0, len(log_values)))
     if hidden is not None and hidden[0].hidden:
-        log_powers = _hidden_powers(*hidden, _SERIES if size > 1 else 1)
+        log_powers = _hidden_powers(*hidden, POWERS if size > 1 else 1)
     if size == 1:
-        return np.zeros(len(log_values)), _log_sum(log_values, log_powers)
+        return np.zeros(len(log_values)), _log_sum(log_values, log_powers[:1])
     return _on_circle(log_values, size, log_powers)
 
 
