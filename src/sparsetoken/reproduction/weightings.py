@@ -27,16 +27,16 @@ from sparsetoken.studies.cells import Cell, grid
 _TASK = Task(length=12, sparsity=1, strength=4.0)
 _COSINE, _SAMPLES, _RIDGE = 0.9, 4.0, 1e-2
 _RULES: dict[str, tuple[Weighting, tuple[float, ...]]] = {  # with the sharpnesses that are tried
-    "softmax": (Softmax(), (0.2, 0.4, 0.8, 1.6, 3.2)),
+    "softmax": (Softmax(), (0.4, 0.8, 1.6, 3.2)),
     "hard max": (HardMax(), (1.0,)),
-    "top-3": (TopK(3), (0.1, 0.2, 0.4, 0.8, 1.6)),
-    "sparsemax": (Sparsemax(), (0.05, 0.1, 0.2, 0.4, 0.8)),
+    "top-3": (TopK(3), (0.2, 0.4, 0.8, 1.6)),
+    "sparsemax": (Sparsemax(), (0.1, 0.2, 0.4, 0.8)),
 }
 _BY_LENGTH, _BY_STRENGTH, _BY_COSINE, _BY_SPARSITY = (
     "length", "strength", "alignment", "several signal tokens",
 )  # fmt: skip
 _VALUES: dict[str, tuple[float, ...]] = {  # the ends first: a smaller scale takes the first few
-    _BY_LENGTH: (4, 48, 12, 24),
+    _BY_LENGTH: (4, 24, 48, 12),
     _BY_STRENGTH: (2.0, 5.0, 4.0, 3.0),
     _BY_COSINE: (0.4, 1.0, 0.7, 0.9),
     _BY_SPARSITY: (2, 3, 1, 6),
