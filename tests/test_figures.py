@@ -9,7 +9,7 @@ import pytest
 mpl.use("Agg")
 
 from sparsetoken import figures
-from sparsetoken.figures import LOOK, Panel
+from sparsetoken.figures import LOOK, TRAINED, Panel
 from sparsetoken.reproduction.claims import collect, rows
 
 NAMES = ["attention", "vectorized", "pooled"]
@@ -67,6 +67,8 @@ def test_looks_differ_in_grey():
     styles = {str(look["linestyle"]) for look in LOOK.values()}
     marks = {look["marker"] for look in LOOK.values()}
     assert len(styles) == len(marks) == len(LOOK)
+    trained = [look["marker"] for name, look in TRAINED.items() if not name.startswith("exact: ")]
+    assert len(set(trained)) == len(trained) == 6
 
 
 def test_saved_as_picture_and_as_vectors(table, tmp_path):

@@ -27,14 +27,14 @@ ROOMS = {
     ).split(),
     "simulation": (
         "devices algebra objective newton interior fitting separability joint outcome reduced "
-        "tokens settings results experiment universality"
+        "tokens settings results experiment universality architectures adam"
     ).split(),
     "studies": (
         "questions cells departures oracles store execution sweep rehearsal study_file"
     ).split(),
     "reproduction": (
         "claims learning_curves alignment separation capacity crossover rates training lengths "
-        "boundary departures universality report reproduce"
+        "boundary departures universality architectures report reproduce"
     ).split(),
     "practice": (
         "trust goals descent tuning tuners answers options outlook wording advice plan bags "
@@ -58,7 +58,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "matplotlib": {"figures.py"},
     "tyro": {"cli/__init__.py", "cli/bags.py", "cli/studies.py"},
     "rich": {"cli/output.py", "progress.py"},
-    "torch": {"devices.py"},
+    "torch": {"devices.py", "simulation/adam.py"},
     "array_api_compat": {"arrays.py"},
     "threadpoolctl": {"blas.py"},
     "sqlite3": {"store.py"},

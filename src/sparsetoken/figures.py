@@ -51,6 +51,18 @@ LOOK: dict[str, dict[str, Any]] = {
         "width": 1.6,
     },
 }
+_THIN: Any = (0, (1, 1))
+TRAINED: dict[str, dict[str, Any]] = {  # beside exact curves, in the colour of their next of kin
+    "exact: attention, four stages": LOOK["attention"],
+    "exact: vectorized": LOOK["vectorized"],
+    "exact: pooled": LOOK["pooled"],
+    "simple attention": {"color": "#D55E00", "linestyle": _THIN, "marker": "o", "width": 0.8},
+    "query, key and value": {"color": "#CC79A7", "linestyle": _THIN, "marker": "s", "width": 0.8},
+    "several heads": {"color": "#E69F00", "linestyle": _THIN, "marker": "D", "width": 0.8},
+    "two layers": {"color": "#000000", "linestyle": _THIN, "marker": "v", "width": 0.8},
+    "mean and MLP": {"color": "#0072B2", "linestyle": _THIN, "marker": "^", "width": 0.8},
+    "flat MLP": {"color": "#009E73", "linestyle": _THIN, "marker": "P", "width": 0.8},
+}
 _OTHERS: list[dict[str, Any]] = [  # for series that are not classifiers, in order
     {"color": "#D55E00", "linestyle": "-", "marker": "o", "width": 1.8},
     {"color": "#CC79A7", "linestyle": (0, (6, 1)), "marker": "s", "width": 1.6},
@@ -94,7 +106,7 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
             height, columns, figsize=(4.1 * columns, 3.1 * height), layout="constrained",
             squeeze=False,
         )  # fmt: skip
-        shared = None
+        shared: dict[str, Any] = {}  # handle of each label
         for axes, panel in zip(grid.flat, shown, strict=False):
             rows = table[table["panel"] == panel.name]
             axes.set_title(panel.name, fontsize=9)
@@ -114,11 +126,13 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
                 _plain_numbers(axes, panel.log)
             if not panel.legend:
                 axes.get_legend().remove()
-                shared = axes.get_legend_handles_labels()
+                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                    shared.setdefault(label, handle)
         for axes in list(grid.flat)[len(shown) :]:
             axes.set_axis_off()
-        if shared is not None:
-            figure.legend(*shared, loc="outside lower center", ncols=3, fontsize=7)
+        if shared:
+            handles, labels = list(shared.values()), list(shared)
+            figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
         figure.suptitle(title, fontsize=9)
     return figure
 
@@ -153,7 +167,7 @@ def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
             look = {"linestyle": next(dashes), **_REFERENCE}
             axes.plot(mine["x"], mine["theory"], label=words, **look)
             continue
-        look = LOOK.get(series) or next(others)
+        look = LOOK.get(series) or TRAINED.get(series) or next(others)
         line = mine.dropna(subset=["theory"]).sort_values("x")
         dots = mine.dropna(subset=["simulation"]).sort_values("x")
         color, marker = look["color"], look["marker"]

@@ -104,6 +104,25 @@ def test_exit_codes(tmp_path, monkeypatch, capsys, verdict, code):
     assert "A remark." in (tmp_path / "report.html").read_text()
 
 
+def test_without_an_optional_library(tmp_path, monkeypatch, capsys):
+    here = reproduce.importlib.util.find_spec
+    monkeypatch.setattr(
+        reproduce.importlib.util, "find_spec", lambda name: None if name == "torch" else here(name)
+    )
+    hint = "'architectures' needs torch (pip install 'sparsetoken[torch]')"
+    assert run(tmp_path / "none", "architectures") == 2
+    assert capsys.readouterr().err == f"sparsetoken: reproduce: {hint}\n"
+    assert not (tmp_path / "none").exists()
+    kept = {name: reproduce.CLAIMS[name] for name in ("rates", "architectures")}
+    monkeypatch.setattr(reproduce, "CLAIMS", kept)
+    assert run(tmp_path / "all") == 0
+    said = capsys.readouterr()
+    assert f"left out: {hint}" in said.err and "rates" in said.out
+    assert not (tmp_path / "all" / "architectures.json").exists()
+    monkeypatch.undo()
+    assert set(reproduce.left_out()) <= {"architectures"}
+
+
 def test_commands_can_be_pasted(tmp_path):
     out = tmp_path / "with space"
     (section,) = st.reproduce(["rates"], "tiny", out)

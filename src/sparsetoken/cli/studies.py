@@ -136,7 +136,7 @@ class Reproduce:
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
     """Some of: learning-curves, alignment, separation, capacity, crossover, rates, training,
-    lengths; all of them if none is given."""
+    lengths, architectures (needs torch); all of them if none is given."""
     quick: bool = False
     """Small dimensions, within three minutes on two cores (this is the default)."""
     full: bool = False
@@ -153,12 +153,15 @@ class Reproduce:
     """No progress bars on standard error."""
 
     def run(self) -> int:
-        from sparsetoken.reproduction.reproduce import reproduce
+        from sparsetoken.reproduction.reproduce import left_out, reproduce
 
         scales = [name for name in ("quick", "full", "tiny") if getattr(self, name)]
         if len(scales) > 1:
             raise ValueError(f"reproduce: give one of --quick, --full and --tiny, got {scales}")
         processes = whole("reproduce", "processes", self.processes, least=0)
+        if not self.names:
+            for words in left_out().values():
+                note(f"left out: {words}")
         sections = reproduce(
             self.names,
             scales[0] if scales else "quick",

@@ -98,6 +98,7 @@ class Claim:
     compute: Callable[[Scale, Ask], Table]
     judge: Callable[[Table], Judgement]
     panels: Sequence[Panel]
+    needs: str = ""  # a library that is optional
 
 
 def rows(panel: str, series: str, x: Any, **columns: Any) -> Table:

@@ -6,6 +6,7 @@ on where they were. A claim is judged on complete data or not at all.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import time
@@ -19,6 +20,7 @@ from sparsetoken.model.checks import whole
 from sparsetoken.model.errors import IncompleteError
 from sparsetoken.reproduction import (
     alignment,
+    architectures,
     boundary,
     capacity,
     crossover,
@@ -36,9 +38,18 @@ from sparsetoken.studies.sweep import sweep
 
 _ROOMS = (
     learning_curves, alignment, separation, capacity, crossover, rates, training, lengths,
-    boundary, universality,
+    boundary, universality, architectures,
 )  # fmt: skip
 CLAIMS: dict[str, Claim] = {room.CLAIM.name: room.CLAIM for room in _ROOMS}
+
+
+def left_out() -> dict[str, str]:
+    """Claims that need a library that is not there, and how to get it."""
+    return {
+        name: f"{name!r} needs {claim.needs} (pip install 'sparsetoken[{claim.needs}]')"
+        for name, claim in CLAIMS.items()
+        if claim.needs and importlib.util.find_spec(claim.needs) is None
+    }
 
 
 def reproduce(
@@ -55,7 +66,7 @@ def reproduce(
     Parameters
     ----------
     names : sequence of str
-        Which claims (see `CLAIMS`); all of them if none is given.
+        Which claims (see `CLAIMS`); if none is given, all but those that `left_out` names.
     scale : "quick", "full" or "tiny"
         How large the finite experiments are.
     out : path
@@ -70,10 +81,13 @@ def reproduce(
     started : callable
         Told the name of each claim as its turn comes.
     """
-    chosen = list(dict.fromkeys(names)) or list(CLAIMS)
+    missing = left_out()
+    chosen = list(dict.fromkeys(names)) or [name for name in CLAIMS if name not in missing]
     for name in chosen:
         if name not in CLAIMS:
             raise ValueError(f"reproduce: {name!r} must be one of {', '.join(CLAIMS)}")
+        if name in missing:
+            raise ValueError(f"reproduce: {missing[name]}")
     if scale not in SCALES:
         raise ValueError(f"reproduce: scale must be one of {', '.join(SCALES)}, got {scale!r}")
     sizes = replace(SCALES[scale], seed=whole("reproduce", "seed", seed, least=0))
