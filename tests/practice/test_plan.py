@@ -262,6 +262,7 @@ def test_other_warnings():
     rare = st.plan(st.Task(8, 1, 5.0, 0.02), dim=12, samples=500).warnings
     assert any("naming the other one always has error 0.02" in text for text in rare)
     assert any("dim=12 is small" in text for text in rare)
+    assert any("will be positive (below 20)" in text and "check=True" in text for text in rare)
     assert st.plan(TASK, dim=100, samples=500).warnings == ()
 
 

@@ -26,7 +26,7 @@ def test_the_rule_is_the_one_that_is_tested(task, protocol, dim):
 def test_the_rule_is_not_idle():
     """A simulation where few samples matter is off by a good part of it, and not by more."""
     protocol = st.Protocol(query_samples=0.5, readout_samples=0.5, ridge=1e-2)
-    run = st.simulate(TASK, st.Attention(), protocol, dim=40, repeats=100, seed=2)
+    run = st.simulate(TASK, st.Attention(), protocol, dim=40, repeats=60, seed=2)
     gap = run.mean("test_error") - st.predict(TASK, st.Attention(), protocol).test_error
     allowed = allowance(TASK, 40, 20, 20, 1e-2)
     assert 0.2 * allowed < gap < allowed
@@ -59,8 +59,3 @@ def test_sentences_name_value_limit_and_consequence(arguments, words):
 
 def test_no_samples_no_trust():
     assert allowance(TASK, 20, 0, 0) == math.inf
-
-
-def test_the_planner_says_it():
-    few = st.plan(st.Task(8, 1, 6.0, 0.1), dim=40, samples=60).warnings
-    assert any("positive (below 20)" in text and "check=True" in text for text in few), few

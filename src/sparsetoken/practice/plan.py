@@ -128,8 +128,8 @@ def plan(
         best = recommended(options, goal, solved)
         answer = task if best is None else task_of(best, task, samples, solved, dim)
         warnings = (
-            *_doubts(answer, dim, best),
             *_warnings(there, goal, options[0], asked.loss),
+            *_doubts(answer, dim, best),
         )
         seen = _simulated(task, best, asked, samples, solved, seed) if check and best else None
     return Plan(task, goal, asked, solved, samples, options, warnings, seen)

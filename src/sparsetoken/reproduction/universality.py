@@ -132,10 +132,9 @@ def _remarks(table: Table) -> list[str]:
     return [
         f"{HEAVY} (no fourth moment): simulation − theory of the test error is {_list(heavy)}, of "
         f"the cosine {_list(aligned[aligned.series == HEAVY])}: single tokens lead the query "
-        "astray, and more dimensions hardly help.",
+        "astray, and this falls slowly with d.",
         f"{SPARSEST} (fourth moment 50): simulation − theory is {_list(sparse)}; it falls with d, "
-        "as it does for lighter tails, from far higher: about a thirtieth of the fourth moment "
-        "over d.",
+        "from far higher than for lighter tails: about a thirtieth of the fourth moment over d.",
         f"The cosine of the query in {SHORT} dimensions: simulation − theory is "
         f"{_list(long, 'x', 'L')}.",
     ]
@@ -153,9 +152,9 @@ _DIM, _ERROR = "dimension  $d$", "test error of attention"
 CLAIM = Claim(
     "universality",
     "Beside the paper's assumptions",
-    "The theory of white Gaussian tokens in many dimensions holds for other independent noise with "
-    "a fourth moment, for more tokens than dimensions and, after whitening, for coloured noise; "
-    "finite dimensions cost about one over the number of samples of the rarer class.",
+    "The theory of white Gaussian tokens in many dimensions holds for other independent noise "
+    "without heavy tails, for more tokens than dimensions and, after whitening, for coloured "
+    "noise; finite size costs at most about one over the number of samples of the rarer class.",
     compute,
     judge,
     [
