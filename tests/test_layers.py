@@ -34,14 +34,14 @@ ROOMS = {
     ).split(),
     "reproduction": (
         "claims learning_curves alignment separation capacity crossover rates training lengths "
-        "boundary departures universality architectures report reproduce"
+        "weightings boundary departures universality architectures report reproduce"
     ).split(),
     "practice": (
         "trust goals descent tuning tuners answers options outlook wording advice plan bags "
         "mixture whitening learning readout classification estimators comparison diagnosis "
         "findings pilot files storage"
     ).split(),
-    "app": "state numbers pictures simulations workers snippets page server explore".split(),
+    "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags explorer studies".split(),
 }
 DOORS = {  # rooms, and files outside them, that a room may import

@@ -83,6 +83,18 @@ def test_the_planning_guide():
 
 
 @pytest.mark.slow
+def test_the_guide_beyond_the_paper(capsys):
+    """Every line of it runs and prints what it says; so do its commands."""
+    guide = ROOT / "docs" / "beyond.md"
+    outcome = doctest.testfile(str(guide), module_relative=False)
+    assert outcome.attempted > 12 and outcome.failed == 0
+    commands = re.findall(r"^    (sparsetoken (?!reproduce).*)$", guide.read_text(), re.M)
+    assert len(commands) == 2
+    for line in commands:
+        assert main(shlex.split(line)[1:]) == 0
+
+
+@pytest.mark.slow
 def test_the_guide_to_bags(tmp_path, monkeypatch, capsys):
     """Every line of it runs and prints what it says; then its commands, on the files it made."""
     guide = ROOT / "docs" / "bags.md"

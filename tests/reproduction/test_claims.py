@@ -145,6 +145,13 @@ WRONG = {
         lambda t: scaled(exact(t), 1.3, panel="tested at other lengths"),
         lambda t: scaled(t, 2.0, panel="tested at other strengths"),
     ],
+    "weightings": [
+        lambda t: scaled(exact(t), 1.5, panel="alignment"),
+        lambda t: scaled(t, 0.9, panel="length", series="sparsemax"),
+        lambda t: scaled(t, 0.8, panel="several", series="softmax"),
+        lambda t: swapped(t, "hard max", "softmax"),
+        lambda t: without(t, panel="strength", series="softmax"),
+    ],
     "boundary": [
         lambda t: scaled(t, lambda r: r.x**-0.1, panel="b = 0.7", series="pooled"),
         lambda t: scaled(t, lambda r: r.x**0.2, panel="b = 0.7, r = 0.4", series="bayes"),

@@ -30,6 +30,7 @@ from sparsetoken.reproduction import (
     separation,
     training,
     universality,
+    weightings,
 )
 from sparsetoken.reproduction.claims import SCALES, Claim, Scale, Table
 from sparsetoken.reproduction.report import Section, sections_in, sizes_of, write
@@ -38,7 +39,7 @@ from sparsetoken.studies.sweep import sweep
 
 _ROOMS = (
     learning_curves, alignment, separation, capacity, crossover, rates, training, lengths,
-    boundary, universality, architectures,
+    weightings, boundary, universality, architectures,
 )  # fmt: skip
 CLAIMS: dict[str, Claim] = {room.CLAIM.name: room.CLAIM for room in _ROOMS}
 
