@@ -176,7 +176,7 @@ def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
         }  # fmt: skip
         if len(line):
             axes.plot(line["x"], line["theory"], **style)
-        bars = line[line["theory_error"] > 0]
+        bars = line[line.get("theory_error", 0.0 * line["theory"]) > 0]
         if len(bars):
             axes.errorbar(
                 bars["x"], bars["theory"], 2 * bars["theory_error"], fmt="none", ecolor=color,

@@ -24,7 +24,7 @@ TASK = st.Task(10, 1, 5.0)
 def tuned_value(asked, name, task, n):
     """Of one classifier with n samples, as a forward plan has it, without all the rest."""
     fresh = Asked(asked.asked.dim, asked.asked.loss, replace(asked.goal, target=None))
-    return tuners(fresh)[name].best(task, n).value
+    return tuners(fresh, task)[name].best(task, n).value
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +218,7 @@ def test_known_limits(task, best):
 
 
 def crossing(task):
-    mine = tuners(Asked(100, st.Logistic(), Goal()))
+    mine = tuners(Asked(100, st.Logistic(), Goal()), task)
     return crossover(mine["attention"], [mine["pooled"]], task, EDGE)
 
 
