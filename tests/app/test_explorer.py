@@ -372,7 +372,9 @@ def test_doubts_stand_beside_the_numbers():
     answer = exact_answer(few)
     assert answer["warning"].startswith("At d = 20: about 5 of the 10 samples for the query")
     assert answer["figure"] and answer["table"]  # nothing is held back
-    assert doubts(State()) == "" and doubts(replace(few, view="plan")) == ""
+    assert doubts(State()) == ""
+    rare = State.of({"view": "plan", "prevalence": 0.02, "target": 0.01, "length": 4})
+    assert "Warning: one class is rare" in exact_answer(rare)["warning"]
     assert doubts(replace(few, query="frozen")) == ""  # no samples teach it
     assert "P(id='warning'" in str(page.layout())
 

@@ -251,10 +251,11 @@ def map_cell(state: State, x: float, y: float) -> Cell | None:
 
 
 @lru_cache(maxsize=16)
-def planned(state: State) -> tuple[str, list[dict[str, Any]]]:
-    """The planner's headline and table for the target error."""
+def planned(state: State) -> tuple[str, list[dict[str, Any]], str]:
+    """The planner's headline, table and warnings for the target error."""
     advice = plan(
         state.task, state.dim, target_error=state.target, loss=state.loss_function,
         weighting=state.attention.weighting,
     )  # fmt: skip
-    return advice.headline, [option.row(advice.unknown) for option in advice.options]
+    rows = [option.row(advice.unknown) for option in advice.options]
+    return advice.headline, rows, " ".join(f"Warning: {words}." for words in advice.warnings)

@@ -222,10 +222,10 @@ def _same_experiment(one: State, other: State) -> bool:
 def exact_answer(state: State) -> dict[str, Any]:
     """Figure, numbers and code of a state, and what speaks against trusting them."""
     answer: dict[str, Any] = {"python": as_python(state), "command": as_command(state)}
-    answer["warning"] = doubts(state)
     if state.view == "plan":
-        answer["headline"], answer["table"] = numbers.planned(state)
+        answer["headline"], answer["table"], answer["warning"] = numbers.planned(state)
         return answer
+    answer["warning"] = doubts(state)
     exact: dict[str, Callable[[State], Sequence[numbers.Row]]] = {
         "curves": numbers.curves,
         "roc": numbers.roc,
@@ -243,8 +243,6 @@ def exact_answer(state: State) -> dict[str, Any]:
 
 def doubts(state: State) -> str:
     """Sentences on a dimension and numbers of samples outside the tested range; mostly none."""
-    if state.view == "plan":  # which finds its own numbers of samples
-        return ""
     query_samples = state.query_samples if state.query == "learned" else 0.0
     counts = [round(share * state.dim) for share in (query_samples, state.readout_samples)]
     found = trust.warnings(state.task, state.dim, counts[0], counts[1], state.ridge)
