@@ -5,11 +5,12 @@ export MPLBACKEND := Agg
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-torch test-explorer lint bench stress explore help
+.PHONY: demo test test-claims test-torch test-explorer lint bench stress explore help
 
 help:
 	@echo "make demo   reproduce every claim of the paper, write results/report.html"
 	@echo "make test   lint, types, tests and doctests"
+	@echo "make test-claims  every claim at tiny size; a wrong theory must fail it"
 	@echo "make test-torch  the same fits and simulations on torch tensors (installs torch)"
 	@echo "make explore  the theory in the browser"
 	@echo "make test-explorer  the explorer, in a real browser"
@@ -33,7 +34,11 @@ lint: .venv/installed
 test: lint
 	scripts/install-browser
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore=tests/torch_backend \
-		--ignore=tests/app
+		--ignore=tests/app --ignore=tests/reproduction
+
+test-claims: .venv/installed
+	scripts/install-browser
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/reproduction
 
 test-explorer: .venv/installed
 	scripts/install-browser
