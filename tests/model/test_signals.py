@@ -96,18 +96,37 @@ def test_wrong_laws_are_named():
         (dict(values=(1, 2), weights=(1,)), r"weights must be 2 numbers \(one a value\), got 1"),
         (dict(values=(1, 2), weights=(1, 0)), r"weights\[1\] must be a number above 0"),
         (dict(values=("a",)), "values must be"),
+        (dict(values={3: 0.5}), "values must be a list of numbers"),
+        (dict(values=(1, 2), weights=0.5), "weights must be numbers"),
+        (dict(values=(1, 2), weights=(1e-300, 1e100)), "weights must be within a factor 1e300"),
         (dict(values=3), "values must be numbers"),
     ):
         with pytest.raises(ValueError, match=message):
             st.Discrete(**given)
     for family, parameters, message in (
         ("no_such", (1.0,), "family must be the name of a continuous law"),
+        (3, (1.0,), "family must be the name of a continuous law"),
         ("binom", (5.0, 0.5), "family must be the name of a continuous law"),
         ("gamma", (4.0,), r"parameters of gamma must be 3 numbers \(a, loc, scale\)"),
         ("gamma", (-4.0, 0.0, 1.0), "parameters must be allowed by scipy.stats.gamma"),
     ):
         with pytest.raises(ValueError, match=message):
             st.Continuous(family, parameters)
+
+
+def test_laws_that_cannot_be_kept_are_refused():
+    """Not cut off, not replaced by others of the same name."""
+
+    class Own(scipy.stats.rv_continuous):
+        def _pdf(self, x):
+            return 2 * x
+
+    for law in (scipy.stats.zipf(1.5), scipy.stats.poisson(9990), scipy.stats.poisson(3, loc=0.5),
+                scipy.stats.rv_discrete(values=([1, 2.5], [0.5, 0.5]))(),
+                Own(a=0, b=1, name="uniform")()):  # fmt: skip
+        with pytest.raises(ValueError, match="Task: strength must be"):
+            st.Task(8, 1, law)
+    assert st.Discrete([1, 2], None) == st.Discrete([1, 2])
 
 
 def test_laws_in_words():

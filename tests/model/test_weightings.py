@@ -88,6 +88,26 @@ def test_wrong_values_are_named():
         )  # fmt: skip
 
 
+def test_a_weighting_that_breaks_its_word():
+    class Double:
+        def weights(self, scores):
+            return 2 * st.Softmax().weights(scores)
+
+    class Unhashable(st.Softmax):
+        __hash__ = None
+
+    with pytest.raises(ValueError, match="not negative and have sum 1"):
+        st.Attention(weighting=Double())
+    with pytest.raises(ValueError, match="weighting must be hashable"):
+        st.Attention(weighting=Unhashable())
+
+    class Nameless:
+        weights = staticmethod(st.Softmax().weights)
+
+    with pytest.raises(ValueError, match="must have a repr that tells its values"):
+        st.Cell(st.Task(3, 1, 2.0), st.Attention(weighting=Nameless()), st.Protocol()).units()
+
+
 def test_a_weighting_of_ones_own():
     """One small class is enough for law, solver, capacity and both simulations."""
     from dataclasses import dataclass

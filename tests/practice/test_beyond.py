@@ -31,6 +31,21 @@ def test_a_plan_for_shared_noise():
 
 
 @pytest.mark.slow
+def test_the_limit_of_a_narrow_valley():
+    """Shared noise makes the best sharpness matter: the limit is near the oracle's error."""
+    task = st.Task(10, 1, 3.3, token_correlation=0.5)
+    option = st.plan(task, dim=100, samples=2000)["attention"]
+    assert option.limit < option.value
+    assert option.limit == pytest.approx(st.oracle_error(task, st.Attention()), abs=2e-3)
+
+
+@pytest.mark.slow
+def test_a_plan_without_a_bayes_floor():
+    task = st.Task(5, 1, 3.0, places=(3, 1, 1, 1, 1), token_correlation=0.2)
+    assert set(st.plan(task, dim=50, samples=400).floors) == {"attention", "pooled"}
+
+
+@pytest.mark.slow
 def test_a_plan_for_signals_that_vary():
     advice = st.plan(MIXED, dim=100, samples=800)
     assert advice.best.classifier == "attention" and "varying over 3, 6" in advice.title

@@ -111,6 +111,12 @@ def test_commands(capsys):
     assert main(["oracle", *task, "--weighting", "hard-max", "--json"]) == 0
     answer = capsys.readouterr()
     assert [row["classifier"] for row in json.loads(answer.out)] == ["attention", "pooled", "bayes"]
-    for wrong in (["--weighting", "top-0"], ["--strength", "a:b"]):
+    for wrong, words in (
+        (["--weighting", "top-0"], "weighting must be one of softmax"),
+        (["--strength", "a:b"], "values with weights such as 3:0.25"),
+        (["--strength", "3,3"], "values must differ"),
+        (["--sparsity", "1.5"], "sparsity must be a whole number"),
+    ):
         assert main(["predict", *task, *wrong]) == 2
-        assert len(capsys.readouterr().err.splitlines()) == 1
+        error = capsys.readouterr().err
+        assert words in error and len(error.splitlines()) == 1, error

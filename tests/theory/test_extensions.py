@@ -15,6 +15,8 @@ import scipy.stats
 import sparsetoken as st
 import witness as plain
 from sparsetoken.theory import sampled_oracles
+from sparsetoken.theory.detection import detection_error
+from sparsetoken.theory.regret import attention_regret
 
 DIM, RUNS = 160, 12
 PROTOCOL = st.Protocol(3.0, 3.0, st.Logistic(), ridge=0.02, query_step=8.0)
@@ -212,6 +214,19 @@ def test_the_bayes_test_of_shared_noise_against_its_density():
     np.testing.assert_allclose(sampled_oracles._log_likelihood(task, scores), expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("prevalence", [1e-6, 1 - 1e-6])
+def test_no_oracle_is_worse_than_naming_the_likelier_class(prevalence):
+    task = st.Task(6, 1, 3.0, prevalence)
+    found = st.oracle_error(task, st.Attention(weighting=st.HardMax()))
+    assert found <= 1.0000001e-6
+    assert st.bayes_error(replace(task, token_correlation=0.2)) <= 1.0000001e-6
+
+
+def test_equal_places_are_no_places():
+    task = st.Task(4, 1, 3.0, token_correlation=0.3)
+    assert st.bayes_error(replace(task, places=(1,) * 4)) == st.bayes_error(task)
+
+
 def test_what_has_no_oracle_says_so():
     for ask, message in (
         (lambda: st.oracle_error(MIXED, st.Vectorized()), "oracle_error: task must have one str"),
@@ -220,6 +235,8 @@ def test_what_has_no_oracle_says_so():
          r"weighting must be Softmax\(\), got HardMax\(\)"),
         (lambda: st.bayes_error(st.Task(3, 1, 1.0, places=(1, 2, 3), token_correlation=0.1)),
          "with position weights"),
+        (lambda: detection_error(SHARED, "maximum"), "detection_error: task must have one stren"),
+        (lambda: attention_regret(MIXED), "attention_regret: task must have one strength"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             ask()

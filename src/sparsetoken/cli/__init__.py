@@ -26,6 +26,7 @@ from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
 from sparsetoken.model.losses import LOSSES, Loss
 from sparsetoken.model.signals import Varying, law_in_words
+from sparsetoken.model.task import Sparsity, Strength
 from sparsetoken.model.weightings import WEIGHTINGS, Weighting, weighting_named
 
 Command = (
@@ -127,17 +128,18 @@ def _parse(arguments: Sequence[str]) -> Any:
         )
 
     @registry.primitive_rule
-    def law_by_words(
+    def number_or_law(
         info: tyro.constructors.PrimitiveTypeInfo,
-    ) -> tyro.constructors.PrimitiveConstructorSpec[Varying] | None:
-        if info.type is not Varying:
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        if info.type not in (Strength, Sparsity):
             return None
+        kind = float if info.type == Strength else int
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
-            metavar="VALUE:WEIGHT,…",
-            instance_from_str=lambda words: law_in_words(words[0]),
-            is_instance=lambda value: isinstance(value, Varying),
-            str_from_instance=lambda law: [repr(law)],
+            metavar=f"{kind.__name__.upper()}|VALUE:WEIGHT,…",
+            instance_from_str=lambda words: _number_or_law(kind, words[0]),
+            is_instance=lambda value: isinstance(value, (int, float, Varying)),
+            str_from_instance=lambda value: [str(value)],
         )
 
     with registry:
@@ -151,6 +153,14 @@ def _parse(arguments: Sequence[str]) -> Any:
             args=arguments,
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
         )
+
+
+def _number_or_law(kind: type, text: str) -> Any:
+    try:
+        number = float(text)
+    except ValueError:
+        return law_in_words(text)
+    return kind(number) if number.is_integer() else number
 
 
 def _one_line(box: str) -> str:

@@ -35,7 +35,7 @@ from sparsetoken.model.checks import real
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import FloatArray, Task
-from sparsetoken.model.weightings import SOFTMAX, Weighting
+from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
 _MANY_SUBSETS = 1 << 15  # sets of places averaged over in the scores of a `Vectorized` readout
@@ -222,13 +222,7 @@ class Attention:
     weighting: Weighting = SOFTMAX
 
     def __post_init__(self) -> None:
-        if isinstance(self.weighting, type) or not callable(
-            getattr(self.weighting, "weights", None)
-        ):
-            raise ValueError(
-                "Attention: weighting must be a weighting such as Softmax() or TopK(3), "
-                f"got {self.weighting!r}"
-            )
+        check_weighting(Attention, self.weighting)
         if (self.cosine is None) != (self.sharpness is None):
             raise ValueError(
                 "Attention: cosine and sharpness must be given together (a frozen query) or not "

@@ -9,6 +9,7 @@ Legendre in z, |z| ≤ 8.3, where E f = ∫ f(F⁻¹(Φ(z))) φ(z) dz is smooth 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -57,7 +58,8 @@ class Discrete(Varying):
 
     def __post_init__(self) -> None:
         values = _numbers("values", self.values)
-        weights = _numbers("weights", self.weights) if len(self.weights) else (1.0,) * len(values)
+        given = () if self.weights is None else _numbers("weights", self.weights)
+        weights = given or (1.0,) * len(values)
         if not values or len(values) > _MOST_ATOMS:
             raise ValueError(
                 f"Discrete: values must be 1 to {_MOST_ATOMS} numbers, got {len(values)}"
@@ -72,6 +74,10 @@ class Discrete(Varying):
             real(Discrete, f"weights[{place}]", weight, above=0, most=1e100)
         order = np.argsort(values)
         total = float(np.sum(weights))
+        if min(weights) / total == 0:
+            raise ValueError(
+                f"Discrete: weights must be within a factor 1e300 of their sum, got {weights!r}"
+            )
         object.__setattr__(self, "values", tuple(values[i] for i in order))
         object.__setattr__(self, "weights", tuple(weights[i] / total for i in order))
 
@@ -148,22 +154,34 @@ def varying(owner: type | str, field: str, value: Any) -> Varying | None:
     """A law given as one of the above or as a frozen one of scipy.stats; None for anything else."""
     if isinstance(value, Varying):
         return value
-    law = getattr(value, "dist", None)
+    law: Any = getattr(value, "dist", None)
     if law is None or not callable(getattr(value, "ppf", None)):
         return None
+    name = owner if isinstance(owner, str) else owner.__name__
     if hasattr(value, "pmf"):
-        low, high = (int(value.ppf(level)) for level in (1e-13, 1 - 1e-13))
-        values = np.arange(max(low, -_MOST_ATOMS), min(high, _MOST_ATOMS) + 1)
-        weights = value.pmf(values)
-        return Discrete(tuple(values[weights > 0].tolist()), tuple(weights[weights > 0].tolist()))
+        values = np.arange(_MOST_ATOMS + 1)
+        weights = np.asarray(value.pmf(values), dtype=float)
+        if weights.shape != values.shape or not abs(weights.sum() - 1) < 1e-9:
+            raise ValueError(
+                f"{name}: {field} must be a law on whole numbers from 0 to {_MOST_ATOMS}, or "
+                f"Discrete(values, weights), got {_in_words(value)}"
+            )
+        kept = weights > 1e-15
+        return Discrete(tuple(values[kept].tolist()), tuple(weights[kept].tolist()))
+    import scipy.stats
+
+    if type(law) is not type(getattr(scipy.stats, str(law.name), None)):
+        raise ValueError(
+            f"{name}: {field} must be a number, Discrete(values, weights) or a law of scipy.stats, "
+            f"got {_in_words(value)}"
+        )
     try:
         shapes, loc, scale = law._parse_args(*value.args, **value.kwds)
         return Continuous(law.name, (*map(float, shapes), float(loc), float(scale)))
     except (TypeError, ValueError, AttributeError) as error:
-        name = owner if isinstance(owner, str) else owner.__name__
         raise ValueError(
             f"{name}: {field} must be a number, or a law such as Discrete([3, 5]) or "
-            f"scipy.stats.gamma(4), got {value!r} ({error})"
+            f"scipy.stats.gamma(4), got {_in_words(value)} ({error})"
         ) from None
 
 
@@ -171,7 +189,8 @@ def varying(owner: type | str, field: str, value: Any) -> Varying | None:
 def _frozen(family: str, parameters: tuple[float, ...]) -> Any:
     import scipy.stats  # heavy: only where a law varies continuously
 
-    found = getattr(scipy.stats, family, None) if family.isidentifier() else None
+    known = isinstance(family, str) and family.isidentifier()
+    found = getattr(scipy.stats, family, None) if known else None
     if not isinstance(found, scipy.stats.rv_continuous):
         raise ValueError(
             "Continuous: family must be the name of a continuous law of scipy.stats such as "
@@ -191,7 +210,13 @@ def _frozen(family: str, parameters: tuple[float, ...]) -> Any:
     return frozen
 
 
+def _in_words(law: Any) -> str:
+    return f"{law.dist.name}{law.args}" if hasattr(law, "args") else repr(law)
+
+
 def _numbers(field: str, given: Any) -> tuple[float, ...]:
+    if isinstance(given, (str, Mapping)):
+        raise ValueError(f"Varying: {field} must be a list of numbers, got {given!r}")
     try:
         return tuple(real(Varying, field, value) for value in given)
     except TypeError:

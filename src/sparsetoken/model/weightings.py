@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.checks import whole
 
@@ -113,6 +115,29 @@ class Sparsemax:
 def _running_sum(xp: Array, values: Array) -> Array:
     name = "cumulative_sum" if hasattr(xp, "cumulative_sum") else "cumsum"
     return getattr(xp, name)(values, axis=-1)
+
+
+def check_weighting(owner: type | str, weighting: object) -> None:
+    """Refuse what is not a weighting, or one that breaks its word."""
+    name = owner if isinstance(owner, str) else owner.__name__
+    rule = getattr(weighting, "weights", None)
+    if isinstance(weighting, type) or not callable(rule):
+        raise ValueError(
+            f"{name}: weighting must be a weighting such as Softmax() or TopK(3), got {weighting!r}"
+        )
+    try:
+        hash(weighting)
+    except TypeError:
+        raise ValueError(
+            f"{name}: weighting must be hashable (a frozen dataclass, say), got {weighting!r}"
+        ) from None
+    tried = rule(np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 2.0]]))
+    fair = np.shape(tried) == (2, 3) and np.all(np.asarray(tried) >= 0)
+    if not fair or not np.allclose(np.sum(tried, axis=1), 1.0):
+        raise ValueError(
+            f"{name}: weighting must give weights that are not negative and have sum 1, got "
+            f"{np.asarray(tried).tolist()} from {weighting!r} for scores [[0, 1, 3], [2, 2, 2]]"
+        )
 
 
 WEIGHTINGS: dict[str, Weighting] = {

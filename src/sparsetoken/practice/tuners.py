@@ -6,12 +6,14 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from sparsetoken.model.attention import attention_law
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.practice.descent import descend
 from sparsetoken.practice.tuning import FAR, NEAR, Asked, Knobs, Tuned, Tuner
 from sparsetoken.theory.alignment import Steps, align, best_steps
@@ -181,6 +183,12 @@ class AttentionTuner(Tuner):
         at = min(max(int(np.argmin(values)), 1), len(grid) - 2)
         curve = np.polyfit(grid[at - 1 : at + 2], values[at - 1 : at + 2], 2)
         best = -curve[1] / (2 * curve[0]) if curve[0] > 0 else grid[np.argmin(values)]
+        if not task.is_plain or self.asked.weighting != SOFTMAX:  # the valley may be narrow
+            ends = grid[at - 1], grid[at + 1]
+            found = minimize_scalar(
+                objective, bounds=ends, method="bounded", options={"xatol": 0.03}
+            )
+            best = found.x if found.fun < values.min() else grid[np.argmin(values)]
         best = float(np.clip(best, grid[0], grid[-1]))
         law = Attention(1.0, math.exp(best), self.asked.weighting).law(task)
         self.asked.work.laws += 1

@@ -125,7 +125,13 @@ def bare(value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str, tuple, list)):
         return value
-    return repr(value)
+    words = repr(value)
+    if " at 0x" in words:
+        raise ValueError(
+            f"sweep: a parameter must have a repr that tells its values (a dataclass has), got "
+            f"{words}"
+        )
+    return words
 
 
 # Parameters that were added later: at these values the key is what it was before.

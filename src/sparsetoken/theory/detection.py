@@ -44,7 +44,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.theory.attention_oracle import AttentionOracle, mean_of_replicates
 from sparsetoken.theory.bayes_oracle import BayesOracle
 from sparsetoken.theory.estimate import Estimate
-from sparsetoken.theory.exact_oracles import mean_and_maximum
+from sparsetoken.theory.exact_oracles import mean_and_maximum, not_plain
 from sparsetoken.theory.extremes import LARGEST, MOST_TOKENS, draw_rest, drawn_tokens
 
 FloatArray = NDArray[np.float64]
@@ -123,6 +123,8 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
         raise ValueError(f"{owner}: draws must be a power of two, got {draws}")
     if test not in TESTS:
         raise ValueError(f"{owner}: test must be one of {', '.join(TESTS)}, got {test!r}")
+    if not task.is_plain:
+        raise not_plain(owner, task)
     length, sparsity = task.length, task.sparsity
     whole(owner, "sparsity", sparsity, least=1, most=length - 1, why="the length − 1")
     if test in ("pooled", "maximum"):

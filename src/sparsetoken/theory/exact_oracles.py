@@ -35,6 +35,14 @@ def trivial_error(prevalence: float) -> float:
     return min(prevalence, 1 - prevalence)
 
 
+def not_plain(owner: str, task: Task, when: str = "") -> ValueError:
+    """What is said where only the paper's tasks have an answer."""
+    return ValueError(
+        f"{owner}: task must have one strength, one sparsity and token_correlation 0"
+        f"{when and ' ' + when}, got {task!r}"
+    )
+
+
 def gaussian_error(separation: float, prevalence: float) -> float:
     """πΦ(c−κ) + (1−π)Φ(−c) at its best c, for N(κ,1) against N(0,1)."""
     odds = math.log((1 - prevalence) / prevalence)

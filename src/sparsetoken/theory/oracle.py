@@ -31,7 +31,7 @@ from sparsetoken.theory import extremes, sampled_oracles
 from sparsetoken.theory.attention_oracle import AttentionOracle
 from sparsetoken.theory.bayes_oracle import BayesOracle, sampled_orders
 from sparsetoken.theory.estimate import Estimate
-from sparsetoken.theory.exact_oracles import Gaussian, LinearOracle, trivial_error
+from sparsetoken.theory.exact_oracles import Gaussian, LinearOracle, not_plain, trivial_error
 
 
 def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estimate:
@@ -57,7 +57,7 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     if isinstance(classifier, Attention):
         return sampled_oracles.weighted_error(task, classifier.weighting, seed)
     if isinstance(classifier, Vectorized):
-        raise _not_plain("oracle_error", task, "for Vectorized")
+        raise not_plain("oracle_error", task, "for Vectorized")
     raise _unknown("oracle_error", classifier)
 
 
@@ -70,8 +70,8 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     """
     seed = whole("bayes_error", "seed", seed, least=0)
     if not task.is_plain:
-        if task.places is not None:
-            raise _not_plain("bayes_error", task, "with position weights")
+        if not task.uniform_places:
+            raise not_plain("bayes_error", task, "with position weights")
         return sampled_oracles.likelihood_error(task, seed)
     return _bayes_oracle("bayes_error", task, seed).error(task.strength)
 
@@ -95,7 +95,7 @@ def signal_threshold(
     if classifier is not None and not isinstance(classifier, Pooled | Vectorized | Attention):
         raise _unknown(owner, classifier)
     if not task.is_plain:
-        raise _not_plain(owner, task)
+        raise not_plain(owner, task)
     if isinstance(classifier, Attention) and classifier.weighting != SOFTMAX:
         raise ValueError(
             f"{owner}: weighting must be Softmax(), got {classifier.weighting!r}; "
@@ -127,13 +127,6 @@ def _oracle(owner: str, task: Task, classifier: Classifier, seed: int) -> _Oracl
             return Gaussian(gain, task.prevalence, sharpness=0.0)
         return AttentionOracle(task, extremes.draw_rest(task.length, task.sparsity, seed))
     raise _unknown(owner, classifier)
-
-
-def _not_plain(owner: str, task: Task, when: str = "") -> ValueError:
-    return ValueError(
-        f"{owner}: task must have one strength, one sparsity and token_correlation 0"
-        f"{when and ' ' + when}, got {task!r}"
-    )
 
 
 def _unknown(owner: str, classifier: object) -> ValueError:

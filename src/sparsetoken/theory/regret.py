@@ -25,6 +25,7 @@ from sparsetoken.model.checks import whole
 from sparsetoken.model.task import Task
 from sparsetoken.theory.detection import middle_cut
 from sparsetoken.theory.estimate import Estimate
+from sparsetoken.theory.exact_oracles import not_plain
 from sparsetoken.theory.extremes import LARGEST
 from sparsetoken.theory.symmetric import POWERS, log_elementary
 
@@ -56,6 +57,8 @@ def attention_regret(task: Task, *, draws: int = 1 << 10, seed: int = 0) -> Regr
     owner = "attention_regret"
     draws = whole(owner, "draws", draws, least=64, most=1 << 20)
     seed = whole(owner, "seed", seed, least=0)
+    if not task.is_plain:
+        raise not_plain(owner, task)
     whole(owner, "length", task.length, least=2, most=_LONGEST)
     rng = np.random.default_rng([seed, 3])
     odds, statistics = np.empty((2, draws)), np.empty((2, draws, _STEPS + 2))
