@@ -176,8 +176,8 @@ def varying(owner: type | str, field: str, value: Any) -> Varying | None:
             f"got {_in_words(value)}"
         )
     try:
-        shapes, loc, scale = law._parse_args(*value.args, **value.kwds)
-        return Continuous(law.name, (*map(float, shapes), float(loc), float(scale)))
+        shapes, loc, scale = value.dist._parse_args(*value.args, **value.kwds)
+        return Continuous(value.dist.name, (*map(float, shapes), float(loc), float(scale)))
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{name}: {field} must be a number, or a law such as Discrete([3, 5]) or "
