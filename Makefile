@@ -33,7 +33,7 @@ lint: .venv/installed
 
 test: lint
 	scripts/install-browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --ignore=tests/torch_backend \
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --durations 12 --ignore=tests/torch_backend \
 		--ignore=tests/app --ignore=tests/reproduction
 
 test-claims: .venv/installed

@@ -9,6 +9,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--problems",
         type=int,
-        default=264,
-        help="random problems in the robustness test (make test draws 264, a full run 1320)",
+        default=176,
+        help="random problems in the robustness test (make test draws 176, a full run 1320)",
     )
