@@ -70,7 +70,7 @@ BEYOND = {
     "shared, learned": (st.Task(3, 1, 2.5, 0.4, token_correlation=0.5), st.Attention()),
     "shared, pooled": (st.Task(3, 1, 2.5, 0.4, token_correlation=0.5), st.Pooled()),
     "varying, learned": (
-        st.Task(4, st.Discrete([1, 3]), st.Continuous("gamma", (4.0, 0.0, 0.7))),
+        st.Task(4, st.Discrete([1, 3]), st.Discrete([1.5, 3.0, 5.0])),
         st.Attention(weighting=st.TopK(2)),
     ),
     "varying, pooled": (st.Task(3, st.Discrete([1, 3]), st.Discrete([1.0, 4.0])), st.Pooled()),
