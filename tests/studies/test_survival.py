@@ -76,7 +76,7 @@ def test_kill_9_at_random_moments(wanted_long, tmp_path, processes):
     process.communicate()
     seen = struck = rows = 0
     workers = []
-    while struck < 15 or (rows <= 50 and struck < 40):  # more, and later, where starting is slow
+    while struck < 15 or (rows <= 50 and struck < 40):  # more and later where starts are slow
         process = start(path, processes, 60)
         time.sleep(rng.uniform(0.2 * first, first + 0.5 + 0.3 * max(0, struck - 15)))
         if process.poll() is not None:  # it was faster: begin again
