@@ -64,7 +64,7 @@ def alive(pid):
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_kill_9_at_random_moments(wanted_long, tmp_path, processes):
-    """15 times each or more: every committed row is intact, resuming finishes, no worker is left behind."""
+    """15 times or more: every committed row is intact, resuming finishes, no worker is left."""
     path = tmp_path / "runs.sqlite"
     expected = wanted_long.set_index("key").test_error
     rng = np.random.default_rng(processes)
