@@ -14,6 +14,7 @@ import scipy.stats
 
 import sparsetoken as st
 import witness as plain
+from sparsetoken.simulation.reduced import learn_query
 from sparsetoken.theory import sampled_oracles
 from sparsetoken.theory.detection import detection_error
 from sparsetoken.theory.regret import attention_regret
@@ -96,6 +97,18 @@ def test_laws_against_tokens(name):
     for quantity, theory in expected.items():
         gap = abs(run.mean(quantity) - theory)
         assert gap <= 4 * run.sem(quantity) + 3 / DIM, ("reduced", quantity)
+
+
+@pytest.mark.parametrize("task", [SHARED, MIXED, GAMMA], ids=["shared", "mixed", "gamma"])
+def test_alignment_to_three_digits(task):
+    """Large and often enough to see a forgotten factor 1 − ρ."""
+    dim, rng = 2000, np.random.default_rng(5)
+    drawn = [learn_query(task, PROTOCOL, dim, 3 * dim, rng) for _ in range(200)]
+    expected = st.align(task, PROTOCOL)
+    for name in ("cosine", "norm"):
+        values = np.array([getattr(query, name) for query in drawn])
+        error = values.std(ddof=1) / np.sqrt(len(values))
+        assert error < 2e-3 and abs(values.mean() - getattr(expected, name)) <= 4 * error + 3 / dim
 
 
 def errors(task, classifier):
