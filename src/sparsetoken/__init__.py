@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from sparsetoken.model.classifiers import Vectorized as Vectorized
     from sparsetoken.model.errors import ConvergenceError as ConvergenceError
     from sparsetoken.model.errors import IncompleteError as IncompleteError
+    from sparsetoken.model.errors import InvalidInput as InvalidInput
     from sparsetoken.model.errors import NoMinimiserError as NoMinimiserError
+    from sparsetoken.model.errors import WorkerDied as WorkerDied
     from sparsetoken.model.law import FeatureLaw as FeatureLaw
     from sparsetoken.model.law import Readout as Readout
     from sparsetoken.model.losses import Huber as Huber
@@ -114,7 +116,13 @@ _HOMES = {
     "model.classifiers": ("Pooled", "Vectorized", "Attention", "Query"),
     "model.protocol": ("Protocol",),
     "theory.alignment": ("align", "alignment_rate", "best_steps"),
-    "model.errors": ("ConvergenceError", "NoMinimiserError", "IncompleteError"),
+    "model.errors": (
+        "InvalidInput",
+        "ConvergenceError",
+        "NoMinimiserError",
+        "IncompleteError",
+        "WorkerDied",
+    ),
     "theory.capacity": ("separability_threshold",),
     "theory.asymptotics": ("solve", "solve_many", "solve_square", "Fit"),
     "theory.estimate": ("Estimate",),

@@ -8,6 +8,7 @@ import webbrowser
 from collections.abc import Callable
 
 from sparsetoken.model.checks import whole
+from sparsetoken.model.errors import InvalidInput
 
 
 def explore(
@@ -26,7 +27,7 @@ def explore(
 
         from sparsetoken.app.server import make_app
     except ModuleNotFoundError as error:
-        raise ValueError(
+        raise InvalidInput(
             f"explore: {error.name} is missing; install it with pip install 'sparsetoken[app]'"
         ) from error
 
@@ -42,7 +43,9 @@ def explore(
     try:
         server = make_server(host, port, app.server, threaded=True, request_handler=Quiet)
     except (OSError, SystemExit) as error:
-        raise ValueError(f"explore: nothing can listen at {host}, port {port} ({error})") from error
+        raise InvalidInput(
+            f"explore: nothing can listen at {host}, port {port} ({error})"
+        ) from error
     address = f"http://{_name(host)}:{server.server_port}/"
     if ready is not None:
         ready(address)

@@ -12,6 +12,7 @@ from typing import Any
 from sparsetoken.app.numbers import Row, classifiers
 from sparsetoken.app.state import State
 from sparsetoken.app.workers import end_with_parent
+from sparsetoken.model.errors import InvalidInput
 
 POINTS = (0.5, 1.0, 2.0, 4.0, 8.0)  # readout samples per dimension
 _MOST = 2  # simulations at once
@@ -59,12 +60,12 @@ class Simulations:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def start(self, page: str, state: State) -> Job:
-        """Begin; an older one of the same page is ended. ValueError if too many are under way."""
+        """Begin; an older one of the same page is ended. InvalidInput if too many are under way."""
         with self._lock:
             self._sweep()
             self._end(page)
             if sum(job.running for job in self._jobs.values()) >= _MOST:
-                raise ValueError(
+                raise InvalidInput(
                     f"{_MOST} simulations are under way on this server already: try again later"
                 )
             results = self._context.Queue()

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import LOSSES, Loss
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
@@ -93,7 +94,7 @@ class State:
     >>> State.of({"length": "many"})
     Traceback (most recent call last):
         ...
-    ValueError: length must be a whole number between 1 and 200, got 'many'
+    sparsetoken.InvalidInput: length must be a whole number between 1 and 200, got 'many'
     """
 
     length: int = 10
@@ -124,11 +125,11 @@ class State:
         for each in fields(self):
             object.__setattr__(self, each.name, _checked(each.name, getattr(self, each.name)))
         if self.sparsity > self.length:
-            raise ValueError(
+            raise InvalidInput(
                 f"sparsity must be at most the length, {self.length}, got {self.sparsity}"
             )
         if self.across == self.up:
-            raise ValueError(f"up must differ from across, got {self.up!r} for both")
+            raise InvalidInput(f"up must differ from across, got {self.up!r} for both")
 
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> State:
@@ -136,14 +137,14 @@ class State:
         known = {each.name for each in fields(cls)}
         for name in words:
             if name not in known:
-                raise ValueError(f"{_short(name)} is not one of {', '.join(sorted(known))}")
+                raise InvalidInput(f"{_short(name)} is not one of {', '.join(sorted(known))}")
         return cls(**words)
 
     @classmethod
     def from_query(cls, query: str) -> State:
         """From the part of an address behind the question mark."""
         if len(query) > _MOST_WORDS:
-            raise ValueError(f"an address must have at most {_MOST_WORDS} letters")
+            raise InvalidInput(f"an address must have at most {_MOST_WORDS} letters")
         pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True, max_num_fields=100)
         return cls.of(dict(pairs))
 
@@ -198,7 +199,7 @@ def _checked(name: str, value: Any) -> Any:
     if control.choices:
         if not isinstance(value, str) or value not in control.choices:
             allowed = ", ".join(control.choices)
-            raise ValueError(f"{name} must be one of {allowed}, got {_short(value)}")
+            raise InvalidInput(f"{name} must be one of {allowed}, got {_short(value)}")
         return value
     kind = "a whole number" if control.whole else "a number"
     given = value
@@ -211,7 +212,7 @@ def _checked(name: str, value: Any) -> Any:
         value = math.nan
     wrong = not (control.least <= value <= control.most)
     if wrong or (control.whole and value != round(value)):
-        raise ValueError(
+        raise InvalidInput(
             f"{name} must be {kind} between {control.least:g} and {control.most:g}, "
             f"got {_short(given)}"
         )

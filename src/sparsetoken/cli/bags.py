@@ -15,6 +15,7 @@ import tyro
 
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
+from sparsetoken.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +56,7 @@ class Fit:
         target = _output(self.save, "fit: save")
         bags, labels = st.load_bags(self.bags)
         if labels is None:
-            raise ValueError(f"{self.bags}: the array y (labels) is missing")
+            raise InvalidInput(f"{self.bags}: the array y (labels) is missing")
         found: dict[str, Any] = {"bags": len(bags), "dim": bags.dim}
         lengths = bags.lengths
         self._say(
@@ -103,7 +104,7 @@ class Fit:
         if self.pooling == "best":
             return str(table[1:].sort_values("error", kind="stable").pooling.iloc[0])
         if self.pooling not in names:
-            raise ValueError(
+            raise InvalidInput(
                 f"fit: pooling must be one of {', '.join(names)} for these bags, got "
                 f"{self.pooling!r}"
             )
@@ -157,7 +158,7 @@ class Score:
     def run(self) -> None:
         out, tokens = _output(self.out, "score: out"), _output(self.tokens, "score: tokens")
         if out is not None and out == tokens:
-            raise ValueError(f"score: out and tokens must differ, got {self.out!r} for both")
+            raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
         classifier = st.load_classifier(self.model)
         bags, _ = st.load_bags(self.bags)
         names = classifier.predict(bags)
@@ -194,7 +195,7 @@ def _output(name: str | None, field: str) -> Path | None:
         return None
     path = Path(name)
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"{field} must be a file in a folder that is there, got {name!r}")
+        raise InvalidInput(f"{field} must be a file in a folder that is there, got {name!r}")
     return path
 
 

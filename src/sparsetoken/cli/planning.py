@@ -9,6 +9,7 @@ from typing import Literal
 
 import sparsetoken as st
 from sparsetoken.cli.output import note
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 
@@ -87,7 +88,9 @@ class Plan:
             return None
         path = Path(self.figure)
         if path.suffix not in (".png", ".pdf", ".svg"):
-            raise ValueError(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
+            raise InvalidInput(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
         if not path.parent.is_dir():
-            raise ValueError(f"plan: figure must be in a folder that is there, got {self.figure!r}")
+            raise InvalidInput(
+                f"plan: figure must be in a folder that is there, got {self.figure!r}"
+            )
         return path

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 
 ClassifierName = Literal["attention", "vectorized", "pooled"]
@@ -39,7 +40,7 @@ class _Command(ABC):
     def chosen(self) -> dict[str, Any]:
         """The classifiers by name."""
         if not self.classifiers:
-            raise ValueError(
+            raise InvalidInput(
                 f"classifiers must be some of {', '.join(get_args(ClassifierName))}, got none"
             )
         attention = st.Attention(self.query.cosine, self.query.sharpness, self.query.weighting)

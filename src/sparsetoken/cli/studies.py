@@ -12,6 +12,7 @@ import tyro
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
 from sparsetoken.model.checks import whole
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies.execution import dask_executor, mpi_executor
 from sparsetoken.studies.rehearsal import rehearse
 from sparsetoken.studies.study_file import load_study
@@ -45,7 +46,7 @@ class Sweep:
 
     def run(self) -> int:
         if self.dask is not None and self.mpi:
-            raise ValueError("sweep: give one of --dask and --mpi")
+            raise InvalidInput("sweep: give one of --dask and --mpi")
         processes = whole("sweep", "processes", self.processes, least=1)
         if self.dry_run and self.mpi:
             with mpi_executor() as executor:
@@ -157,7 +158,7 @@ class Reproduce:
 
         scales = [name for name in ("quick", "full", "tiny") if getattr(self, name)]
         if len(scales) > 1:
-            raise ValueError(f"reproduce: give one of --quick, --full and --tiny, got {scales}")
+            raise InvalidInput(f"reproduce: give one of --quick, --full and --tiny, got {scales}")
         processes = whole("reproduce", "processes", self.processes, least=0)
         if not self.names:
             for words in left_out().values():
@@ -203,12 +204,12 @@ class Export:
 
     def run(self) -> None:
         if (self.csv is None) == (self.parquet is None):
-            raise ValueError("export: give one of --csv FILE and --parquet FILE")
+            raise InvalidInput("export: give one of --csv FILE and --parquet FILE")
         if not os.path.exists(self.store) or os.path.getsize(self.store) == 0:
-            raise ValueError(f"export: store must be a file that exists, got {self.store!r}")
+            raise InvalidInput(f"export: store must be a file that exists, got {self.store!r}")
         target = str(self.csv or self.parquet)
         if any(_same(target, self.store + suffix) for suffix in ("", "-wal", "-shm")):
-            raise ValueError(f"export: the table must not overwrite the store, got {target!r}")
+            raise InvalidInput(f"export: the table must not overwrite the store, got {target!r}")
         with st.Store(self.store) as store:
             table = tidy(store.rows())
         unfinished = target + ".unfinished"
@@ -218,7 +219,7 @@ class Export:
             else:
                 table.to_parquet(unfinished)
         except ImportError:
-            raise ValueError(
+            raise InvalidInput(
                 "export: parquet needs pyarrow (pip install 'sparsetoken[parquet]')"
             ) from None
         os.replace(unfinished, target)

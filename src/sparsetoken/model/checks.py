@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from sparsetoken.model.errors import InvalidInput
+
 Owner = type | str
 
 
-def _refuse(owner: Owner, field: str, value: Any, allowed: str) -> ValueError:
+def _refuse(owner: Owner, field: str, value: Any, allowed: str) -> InvalidInput:
     name = owner if isinstance(owner, str) else owner.__name__
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
-    return ValueError(f"{name}: {field} must be {allowed}, got {shown}")
+    return InvalidInput(f"{name}: {field} must be {allowed}, got {shown}")
 
 
 def _number(value: Any) -> float | None:

@@ -32,6 +32,7 @@ from sparsetoken.model.attention import (
     draw_coordinates,
 )
 from sparsetoken.model.checks import real
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import FloatArray, Task
@@ -148,7 +149,7 @@ class Vectorized:
         length, sparsity = task.length, task.sparsity
         subsets = math.comb(length, sparsity)
         if subsets * length > _MOST_PLACES:
-            raise ValueError(
+            raise InvalidInput(
                 "Vectorized: places with weights need one atom for each of "
                 f"C(length, sparsity) = {subsets:.3g} sets of {length} coordinates; "
                 f"C(length, sparsity)·length must be at most {_MOST_PLACES:.3g} "
@@ -182,7 +183,7 @@ class Vectorized:
         if len(readout.weights) == 1:  # where the signal sits makes no difference
             return self.law(replace(task, places=None)).scores(readout)
         if len(readout.weights) != task.length:
-            raise ValueError(
+            raise InvalidInput(
                 f"Vectorized: scores of a readout with {len(readout.weights)} positions need a "
                 f"task of that length (one weight per position), got {task.length}"
             )
@@ -224,7 +225,7 @@ class Attention:
     def __post_init__(self) -> None:
         check_weighting(Attention, self.weighting)
         if (self.cosine is None) != (self.sharpness is None):
-            raise ValueError(
+            raise InvalidInput(
                 "Attention: cosine and sharpness must be given together (a frozen query) or not "
                 f"at all (a learned one), got cosine={self.cosine!r}, sharpness={self.sharpness!r}"
             )
@@ -241,7 +242,7 @@ class Attention:
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens and the vector βq (d,) to (n, d) features."""
         if query is None:
-            raise ValueError("Attention: features need query, a vector of shape (d,) (β times q)")
+            raise InvalidInput("Attention: features need query, a vector of shape (d,) (β times q)")
         xp, tokens = floats(tokens)
         attention = self.weighting.weights(tokens @ xp.asarray(query))  # (n, L)
         return (attention[:, None, :] @ tokens)[:, 0, :]
@@ -272,7 +273,7 @@ class Attention:
         """Cosine and sharpness of the given query, or of the frozen one."""
         given = self if query is None else query
         if given.cosine is None or given.sharpness is None:
-            raise ValueError(
+            raise InvalidInput(
                 "Attention: the query is learned; give cosine and sharpness to freeze it, "
                 "or a query (from align)"
             )
@@ -293,7 +294,7 @@ def _linear_law(task: Task, share: float, scale: float, features_per_dim: int = 
 def _check_white(task: Task) -> None:
     """Side by side, tokens that share noise are features with coloured noise: no such law here."""
     if task.token_correlation:
-        raise ValueError(
+        raise InvalidInput(
             "Vectorized: token_correlation must be 0 (tokens that share noise, side by side, are "
             "features with coloured noise, for which this theory is not made), "
             f"got {task.token_correlation:g}; use Pooled() or Attention()"
@@ -302,7 +303,7 @@ def _check_white(task: Task) -> None:
 
 def _check_length(task: Task) -> None:
     if task.length > LONGEST:
-        raise ValueError(
+        raise InvalidInput(
             f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
         )
 

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.compression import compress
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.scores import Mixture, Scores
 
 FloatArray = NDArray[np.float64]
@@ -100,7 +101,7 @@ class FeatureLaw:
         def array(field: str, shape: tuple[int, ...]) -> FloatArray:
             value = np.asarray(getattr(self, field), dtype=float)
             if value.shape != shape or not np.all(np.isfinite(value)):
-                raise ValueError(
+                raise InvalidInput(
                     f"FeatureLaw: {field} must be finite numbers of shape {shape} "
                     f"(labels and noisy give the sizes), got shape {value.shape}"
                 )
@@ -108,7 +109,7 @@ class FeatureLaw:
 
         noisy = np.asarray(self.noisy)
         if noisy.dtype != bool or noisy.ndim != 1:
-            raise ValueError(
+            raise InvalidInput(
                 f"FeatureLaw: noisy must be truth values of shape (K,), got {self.noisy!r}"
             )
         atoms = np.size(self.labels)
@@ -119,13 +120,13 @@ class FeatureLaw:
             "weights": array("weights", (atoms,)),
         }
         if not set(np.unique(fixed["labels"])) == {-1.0, 1.0}:
-            raise ValueError(
+            raise InvalidInput(
                 "FeatureLaw: labels must hold both +1 and -1, "
                 f"got {np.unique(fixed['labels'])[:5].tolist()}"
             )
         for field in ("scales", "weights"):
             if not np.all(fixed[field] > 0):
-                raise ValueError(
+                raise InvalidInput(
                     f"FeatureLaw: {field} must be positive, got {fixed[field].min():g}"
                 )
         fixed["weights"] = fixed["weights"] / fixed["weights"].sum()
@@ -254,7 +255,7 @@ class FeatureLaw:
     def scores(self, readout: Readout) -> Scores:
         """The score distributions of a readout, with every test metric."""
         if np.shape(readout.weights) != self.noisy.shape or not np.all(np.isfinite(readout[0])):
-            raise ValueError(
+            raise InvalidInput(
                 f"scores: weights must be {len(self.noisy)} finite numbers (one a direction), "
                 f"got {readout.weights!r}"
             )

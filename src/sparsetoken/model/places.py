@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model.checks import real
+from sparsetoken.model.errors import InvalidInput
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -17,18 +18,18 @@ def checked_places(places: Sequence[float], length: int, sparsity: int) -> tuple
     try:
         weights = np.asarray(places, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(
+        raise InvalidInput(
             f"Task: places must be None or {length} position weights (the length), got {places!r}"
         ) from None
     if weights.shape != (length,):
-        raise ValueError(
+        raise InvalidInput(
             f"Task: places must be None or {length} position weights (the length), "
             f"got shape {weights.shape}"
         )
     for position, weight in enumerate(weights):
         real("Task", f"places[{position}]", float(weight), least=0, most=1e100)
     if np.count_nonzero(weights) < sparsity:
-        raise ValueError(
+        raise InvalidInput(
             f"Task: places must have at least {sparsity} positive weights (the sparsity), "
             f"got {np.count_nonzero(weights)}"
         )

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from sparsetoken.model.checks import real
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Logistic, Loss
 
 
@@ -48,7 +49,7 @@ class Protocol:
     >>> Protocol(ridge=-1)
     Traceback (most recent call last):
         ...
-    ValueError: Protocol: ridge must be a number at least 0 and at most 1e+12, got -1
+    sparsetoken.InvalidInput: Protocol: ridge must be a number at least 0 and at most 1e+12, got -1
     """
 
     query_samples: float = 2.0
@@ -73,7 +74,7 @@ class Protocol:
         checked("bias_step", least=0, most=1e9)
         checked("query_step", above=0, most=1e9)
         if isinstance(self.loss, type) or not callable(getattr(self.loss, "moments", None)):
-            raise ValueError(
+            raise InvalidInput(
                 f"Protocol: loss must be a loss such as Logistic() or Square(), got {self.loss!r}"
             )
 

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from sparsetoken.model.checks import real
+from sparsetoken.model.errors import InvalidInput
 
 FloatArray = NDArray[np.float64]
 
@@ -61,13 +62,13 @@ class Discrete(Varying):
         given = () if self.weights is None else _numbers("weights", self.weights)
         weights = given or (1.0,) * len(values)
         if not values or len(values) > _MOST_ATOMS:
-            raise ValueError(
+            raise InvalidInput(
                 f"Discrete: values must be 1 to {_MOST_ATOMS} numbers, got {len(values)}"
             )
         if len(set(values)) < len(values):
-            raise ValueError(f"Discrete: values must differ from one another, got {values!r}")
+            raise InvalidInput(f"Discrete: values must differ from one another, got {values!r}")
         if len(weights) != len(values):
-            raise ValueError(
+            raise InvalidInput(
                 f"Discrete: weights must be {len(values)} numbers (one a value), got {len(weights)}"
             )
         for place, weight in enumerate(weights):
@@ -75,7 +76,7 @@ class Discrete(Varying):
         order = np.argsort(values)
         total = float(np.sum(weights))
         if min(weights) / total == 0:
-            raise ValueError(
+            raise InvalidInput(
                 f"Discrete: weights must be within a factor 1e300 of their sum, got {weights!r}"
             )
         object.__setattr__(self, "values", tuple(values[i] for i in order))
@@ -135,7 +136,7 @@ def law_in_words(text: str) -> Varying:
         values = tuple(float(value) for value, _, _ in pairs)
         weights = tuple(float(weight) for _, colon, weight in pairs if colon)
     except ValueError:
-        raise ValueError(
+        raise InvalidInput(
             f"a number, or values with weights such as 3:0.25,5:0.75, is needed, got {text!r}"
         ) from None
     return Discrete(values, weights)
@@ -162,7 +163,7 @@ def varying(owner: type | str, field: str, value: Any) -> Varying | None:
         values = np.arange(_MOST_ATOMS + 1)
         weights = np.asarray(value.pmf(values), dtype=float)
         if weights.shape != values.shape or not abs(weights.sum() - 1) < 1e-9:
-            raise ValueError(
+            raise InvalidInput(
                 f"{name}: {field} must be a law on whole numbers from 0 to {_MOST_ATOMS}, or "
                 f"Discrete(values, weights), got {_in_words(value)}"
             )
@@ -171,7 +172,7 @@ def varying(owner: type | str, field: str, value: Any) -> Varying | None:
     import scipy.stats
 
     if type(law) is not type(getattr(scipy.stats, str(law.name), None)):
-        raise ValueError(
+        raise InvalidInput(
             f"{name}: {field} must be a number, Discrete(values, weights) or a law of scipy.stats, "
             f"got {_in_words(value)}"
         )
@@ -179,7 +180,7 @@ def varying(owner: type | str, field: str, value: Any) -> Varying | None:
         shapes, loc, scale = value.dist._parse_args(*value.args, **value.kwds)
         return Continuous(value.dist.name, (*map(float, shapes), float(loc), float(scale)))
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(
+        raise InvalidInput(
             f"{name}: {field} must be a number, or a law such as Discrete([3, 5]) or "
             f"scipy.stats.gamma(4), got {_in_words(value)} ({error})"
         ) from None
@@ -192,19 +193,19 @@ def _frozen(family: str, parameters: tuple[float, ...]) -> Any:
     known = isinstance(family, str) and family.isidentifier()
     found = getattr(scipy.stats, family, None) if known else None
     if not isinstance(found, scipy.stats.rv_continuous):
-        raise ValueError(
+        raise InvalidInput(
             "Continuous: family must be the name of a continuous law of scipy.stats such as "
             f"'gamma', got {family!r}"
         )
     law: Any = found
     if len(parameters) != law.numargs + 2:
-        raise ValueError(
+        raise InvalidInput(
             f"Continuous: parameters of {family} must be {law.numargs + 2} numbers "
             f"({law.shapes + ', ' if law.shapes else ''}loc, scale), got {parameters!r}"
         )
     frozen = law(*parameters)
     if not np.isfinite(frozen.ppf(0.5)):
-        raise ValueError(
+        raise InvalidInput(
             f"Continuous: parameters must be allowed by scipy.stats.{family}, got {parameters!r}"
         )
     return frozen
@@ -216,8 +217,8 @@ def _in_words(law: Any) -> str:
 
 def _numbers(field: str, given: Any) -> tuple[float, ...]:
     if isinstance(given, (str, Mapping)):
-        raise ValueError(f"Varying: {field} must be a list of numbers, got {given!r}")
+        raise InvalidInput(f"Varying: {field} must be a list of numbers, got {given!r}")
     try:
         return tuple(real(Varying, field, value) for value in given)
     except TypeError:
-        raise ValueError(f"Varying: {field} must be numbers, got {given!r}") from None
+        raise InvalidInput(f"Varying: {field} must be numbers, got {given!r}") from None

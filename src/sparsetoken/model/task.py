@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparsetoken.model.checks import real, whole
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.places import BoolArray, checked_places, weighted_subsets
 from sparsetoken.model.places import FloatArray as FloatArray
 from sparsetoken.model.signals import Continuous, Varying, varying
@@ -86,7 +87,8 @@ class Task:
     >>> Task(length=10, sparsity=11, strength=5.0)
     Traceback (most recent call last):
         ...
-    ValueError: Task: sparsity must be a whole number between 1 and 10 (the length), got 11
+    sparsetoken.InvalidInput: Task: sparsity must be a whole number between 1 and 10 (the length),
+    got 11
     >>> from sparsetoken import Discrete
     >>> Task(length=10, sparsity=1, strength=Discrete([3, 6])).dose
     0.45
@@ -109,13 +111,13 @@ class Task:
         object.__setattr__(self, "token_correlation", shared)
         prevalence = real(Task, "prevalence", self.prevalence, above=0, below=1)
         if min(prevalence, 1 - prevalence) < 1e-12:
-            raise ValueError(
+            raise InvalidInput(
                 f"Task: prevalence must be between 1e-12 and 1 - 1e-12, got {prevalence!r}"
             )
         object.__setattr__(self, "prevalence", prevalence)
         if self.places is not None:
             if self.varies:
-                raise ValueError(
+                raise InvalidInput(
                     "Task: places must be None where strength or sparsity vary from sample to "
                     f"sample, got {self.places!r}"
                 )
@@ -237,7 +239,7 @@ class Task:
             signal /= np.linalg.norm(signal)
         signal = np.asarray(signal, dtype=float)
         if signal.shape != (dim,) or not abs(np.linalg.norm(signal) - 1) < 1e-8:
-            raise ValueError(
+            raise InvalidInput(
                 f"sample: signal must be a unit vector of shape ({dim},), got shape "
                 f"{signal.shape} and norm {np.linalg.norm(signal):g}"
             )
@@ -266,7 +268,7 @@ def _checked_signal(sparsity: Any, strength: Any, length: int) -> tuple[Any, Any
     theta: Any
     ones, theta = varying(Task, "sparsity", sparsity), varying(Task, "strength", strength)
     if isinstance(ones, Continuous):
-        raise ValueError(f"Task: sparsity must vary over whole numbers, got {sparsity!r}")
+        raise InvalidInput(f"Task: sparsity must vary over whole numbers, got {sparsity!r}")
     for value in [] if ones is None else ones.atoms()[0].tolist():
         whole(Task, "sparsity", value, least=1, most=length, why="the length")
     if isinstance(theta, Continuous):

@@ -14,6 +14,7 @@ import numpy as np
 
 from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.checks import whole
+from sparsetoken.model.errors import InvalidInput
 
 
 class Weighting(Protocol):
@@ -122,19 +123,19 @@ def check_weighting(owner: type | str, weighting: object) -> None:
     name = owner if isinstance(owner, str) else owner.__name__
     rule = getattr(weighting, "weights", None)
     if isinstance(weighting, type) or not callable(rule):
-        raise ValueError(
+        raise InvalidInput(
             f"{name}: weighting must be a weighting such as Softmax() or TopK(3), got {weighting!r}"
         )
     try:
         hash(weighting)
     except TypeError:
-        raise ValueError(
+        raise InvalidInput(
             f"{name}: weighting must be hashable (a frozen dataclass, say), got {weighting!r}"
         ) from None
     tried = rule(np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 2.0]]))
     fair = np.shape(tried) == (2, 3) and np.all(np.asarray(tried) >= 0)
     if not fair or not np.allclose(np.sum(tried, axis=1), 1.0):
-        raise ValueError(
+        raise InvalidInput(
             f"{name}: weighting must give weights that are not negative and have sum 1, got "
             f"{np.asarray(tried).tolist()} from {weighting!r} for scores [[0, 1, 3], [2, 2, 2]]"
         )
@@ -160,7 +161,7 @@ def weighting_named(owner: type | str, name: object) -> Weighting:
             return TopK(int(digits))
     if found is None:
         where = owner if isinstance(owner, str) else owner.__name__
-        raise ValueError(
+        raise InvalidInput(
             f"{where}: weighting must be one of {', '.join(WEIGHTINGS)}, top-K with K a whole "
             f"number (top-3), got {name!r}"
         )

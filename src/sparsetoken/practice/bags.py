@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 
 FloatArray = NDArray[np.float64]
@@ -39,7 +40,7 @@ class Bags:
         flat (n, n_tokens·d) rows."""
         if isinstance(X, Bags):
             if mask is not None:
-                raise ValueError(
+                raise InvalidInput(
                     "mask must be None for Bags: they hold nothing that does not count"
                 )
             return X
@@ -49,13 +50,13 @@ class Bags:
         if array.ndim == 2 and n_tokens is not None:
             array = _unflattened(array, n_tokens)
         if array.ndim != 3:
-            raise ValueError(
+            raise InvalidInput(
                 "X must be an array (n, tokens, dim), a list of arrays (tokens, dim), or flat rows "
                 f"(n, n_tokens*dim), got an array of shape {array.shape}"
             )
         n, length, dim = array.shape
         if not n or not length or not dim:
-            raise ValueError(
+            raise InvalidInput(
                 f"Found array with 0 sample(s), token(s) or feature(s) (shape={array.shape}) while "
                 "a minimum of 1 is required."
             )
@@ -64,7 +65,7 @@ class Bags:
             return cls(_finite(flat), np.arange(n + 1) * length)
         kept = np.asarray(mask)
         if kept.dtype != bool or kept.shape != (n, length):
-            raise ValueError(
+            raise InvalidInput(
                 f"mask must be truth values of shape {(n, length)}, got {kept.dtype} of shape "
                 f"{kept.shape}"
             )
@@ -74,11 +75,13 @@ class Bags:
     @classmethod
     def _of_list(cls, bags: Any, mask: ArrayLike | None) -> Bags:
         if mask is not None:
-            raise ValueError("mask must be None with a list of bags: leave the tokens out instead")
+            raise InvalidInput(
+                "mask must be None with a list of bags: leave the tokens out instead"
+            )
         arrays = [_numbers(np.asarray(bag), f"bag {index}") for index, bag in enumerate(bags)]
         dims = {array.shape[1] for array in arrays}
         if len(dims) > 1:
-            raise ValueError(f"all bags must have the same dimension, got {sorted(dims)}")
+            raise InvalidInput(f"all bags must have the same dimension, got {sorted(dims)}")
         offsets = np.concatenate([[0], np.cumsum([len(array) for array in arrays])])
         return cls(_finite(np.concatenate(arrays)), offsets)._checked()
 
@@ -88,21 +91,21 @@ class Bags:
         tokens = _numbers(np.asarray(tokens), "X")
         bounds = np.asarray(offsets)
         if tokens.ndim != 2 or not tokens.size:
-            raise ValueError(f"X must have shape (tokens, dim), none 0, got {tokens.shape}")
+            raise InvalidInput(f"X must have shape (tokens, dim), none 0, got {tokens.shape}")
         if bounds.dtype.kind not in "iu" or bounds.ndim != 1 or len(bounds) < 2:
-            raise ValueError(
+            raise InvalidInput(
                 "offsets must be at least two whole numbers in one dimension, got "
                 f"{bounds.dtype} of shape {bounds.shape}"
             )
         if bounds[0] != 0 or bounds[-1] != len(tokens):
-            raise ValueError(
+            raise InvalidInput(
                 f"offsets must go from 0 to the number of tokens, {len(tokens)}, got {bounds[0]} "
                 f"to {bounds[-1]}"
             )
         falling = np.flatnonzero(bounds[1:] < bounds[:-1])
         if len(falling):
             k = int(falling[0])
-            raise ValueError(
+            raise InvalidInput(
                 f"offsets must not fall, got {bounds[k]} and then {bounds[k + 1]} (bag {k})"
             )
         return cls(_finite(tokens), bounds.astype(np.intp))._checked()
@@ -110,7 +113,7 @@ class Bags:
     def _checked(self) -> Bags:
         empty = np.flatnonzero(self.lengths == 0)
         if len(empty):
-            raise ValueError(f"every bag must have at least one token, bag {empty[0]} has none")
+            raise InvalidInput(f"every bag must have at least one token, bag {empty[0]} has none")
         return self
 
     def __len__(self) -> int:
@@ -198,14 +201,14 @@ class Bags:
 def _numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Floats stay what they are, other numbers become float64."""
     if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
+        raise InvalidInput(f"Complex data not supported: {name} has dtype {array.dtype}")
     if array.dtype in (np.float32, np.float64):
         return array
     try:
         with np.errstate(over="ignore"):
             return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}: {error}") from error
+        raise InvalidInput(f"{name} must hold numbers, got dtype {array.dtype}: {error}") from error
 
 
 def _finite(tokens: NDArray[Any]) -> NDArray[Any]:
@@ -213,14 +216,14 @@ def _finite(tokens: NDArray[Any]) -> NDArray[Any]:
         total = tokens.sum(dtype=float)
     if not np.isfinite(total) and not np.isfinite(tokens).all():
         what = "NaN" if np.isnan(tokens).any() else "infinity"
-        raise ValueError(f"Input X contains {what}.")
+        raise InvalidInput(f"Input X contains {what}.")
     return tokens
 
 
 def _unflattened(array: NDArray[Any], n_tokens: int) -> NDArray[Any]:
     n, width = array.shape
     if width % n_tokens:
-        raise ValueError(
+        raise InvalidInput(
             f"X must have a multiple of n_tokens={n_tokens} features in each flat row, got {width}"
         )
     return array.reshape(n, n_tokens, width // n_tokens)

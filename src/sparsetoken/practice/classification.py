@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.practice.bags import Bags, FloatArray
 from sparsetoken.practice.readout import ReadoutFit, sigmoid_fit
@@ -82,7 +83,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, labels = two_classes(y, len(bags), type(self).__name__)
         weights = _check_sample_weight(sample_weight, np.empty((len(bags), 1)), dtype=float)
         if np.any(weights < 0) or not all(weights[labels == side].sum() > 0 for side in (1, -1)):
-            raise ValueError(
+            raise InvalidInput(
                 "sample_weight must be at least 0 and leave both classes some weight, got "
                 f"weights between {weights.min():g} and {weights.max():g}"
             )
@@ -223,7 +224,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
         elif width != self.n_features_in_:
-            raise ValueError(
+            raise InvalidInput(
                 f"X has {bags.dim} features a token, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_ // self.n_tokens} features as input."
             )
@@ -233,17 +234,17 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.ridge != "auto" and not (
             isinstance(self.ridge, int | float | np.number) and 0 < self.ridge <= 1e300
         ):
-            raise ValueError(f"ridge must be 'auto' or a number above 0, got {self.ridge!r}")
+            raise InvalidInput(f"ridge must be 'auto' or a number above 0, got {self.ridge!r}")
         if self.shrinkage != "auto" and not (
             isinstance(self.shrinkage, int | float | np.number) and 0 <= self.shrinkage <= 1
         ):
-            raise ValueError(
+            raise InvalidInput(
                 f"shrinkage must be 'auto' or a number from 0 to 1, got {self.shrinkage!r}"
             )
         for name in ("n_tokens", "folds"):
             value, least = getattr(self, name), 1 if name == "n_tokens" else 2
             if not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(
+                raise InvalidInput(
                     f"{name} must be a whole number of at least {least}, got {value!r}"
                 )
 
@@ -294,7 +295,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
     """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,)."""
     if y is None:
-        raise ValueError(
+        raise InvalidInput(
             f"requires y to be passed, but the target y is None: {who} learns from labels"
         )
     y = column_or_1d(y, warn=True)
@@ -303,13 +304,13 @@ def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
         check_classification_targets(y)
         classes, index = np.unique(y, return_inverse=True)
     except TypeError as error:
-        raise ValueError(f"labels of one kind are needed, got y of several ({error})") from error
+        raise InvalidInput(f"labels of one kind are needed, got y of several ({error})") from error
     if len(index) != count:
         check_consistent_length(np.empty(count), y)
     if len(classes) != 2:
         kind = type_of_target(y)
         words = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
-        raise ValueError(
+        raise InvalidInput(
             "Only binary classification is supported. The type of the target is "
             f"{kind}: {who} needs two classes, got {words}"
         )

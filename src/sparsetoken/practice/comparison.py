@@ -11,6 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.checks import whole
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.practice.bags import Bags
 from sparsetoken.practice.classification import BagClassifier, two_classes
 from sparsetoken.practice.estimators import (
@@ -80,7 +81,7 @@ def compare_poolings(
     _, labels = two_classes(y, len(bags), "compare_poolings")
     fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))
     if fewest < 2:
-        raise ValueError(
+        raise InvalidInput(
             "compare_poolings: y must have at least two bags of each class, or none can be held "
             f"out, got {fewest}"
         )

@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetoken.model.classifiers import Attention
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.practice.bags import Bags, FloatArray
@@ -92,7 +93,7 @@ class VectorizedClassifier(BagClassifier):
     def _features(self, bags: Bags) -> FloatArray:
         lengths = np.unique(bags.lengths)
         if len(lengths) > 1 or lengths[0] != self._length:
-            raise ValueError(
+            raise InvalidInput(
                 f"VectorizedClassifier needs bags of one length ({self._length}), got lengths "
                 f"from {lengths[0]} to {lengths[-1]}"
             )
@@ -171,18 +172,18 @@ class AttentionClassifier(BagClassifier):
         ):
             if getattr(self, name) not in allowed:
                 words = ", ".join(map(repr, allowed))
-                raise ValueError(f"{name} must be one of {words}, got {getattr(self, name)!r}")
+                raise InvalidInput(f"{name} must be one of {words}, got {getattr(self, name)!r}")
         if self.sharpness != "auto" and not (
             isinstance(self.sharpness, int | float | np.number) and 0 <= self.sharpness <= 1e300
         ):
-            raise ValueError(
+            raise InvalidInput(
                 f"sharpness must be 'auto' or a number of at least 0, got {self.sharpness!r}"
             )
 
         if self.weighting is not None:
             Attention(weighting=self.weighting)  # refuses what is not a weighting
             if self.query == "joint" and self.weighting != SOFTMAX:
-                raise ValueError(
+                raise InvalidInput(
                     "query must be 'two-step' for a weighting other than softmax (whose gradient "
                     f"joint training follows), got weighting={self.weighting!r}"
                 )
@@ -194,7 +195,7 @@ class AttentionClassifier(BagClassifier):
     def _check_counts(self, labels: FloatArray) -> None:
         fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))
         if self.reuse == "split" and fewest < 4:
-            raise ValueError(
+            raise InvalidInput(
                 "reuse='split' needs at least 4 bags of each class (query and readout, in each "
                 f"fold), got {fewest}; use reuse='all'"
             )

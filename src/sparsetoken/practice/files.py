@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.practice.bags import Bags
 
 _MOST_MEMORY = 0.5  # part of this machine's memory that the arrays of a file may take
@@ -57,30 +58,30 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
     try:
         return _labelled(arrays)
     except (ValueError, MemoryError) as error:
-        raise ValueError(f"{os.fspath(path)}: {error}") from error
+        raise InvalidInput(f"{os.fspath(path)}: {error}") from error
 
 
 def _labelled(arrays: dict[str, NDArray[Any]]) -> LabelledBags:
     if "X" not in arrays:
-        raise ValueError("the array X (tokens) is missing")
+        raise InvalidInput("the array X (tokens) is missing")
     tokens, offsets, mask = arrays["X"], arrays.get("offsets"), arrays.get("mask")
     if tokens.dtype.kind not in "fiub":
-        raise ValueError(f"X must hold real numbers, got dtype {tokens.dtype}")
+        raise InvalidInput(f"X must hold real numbers, got dtype {tokens.dtype}")
     if tokens.ndim == 3 and offsets is None:
         bags = Bags.of(tokens, mask)
     elif tokens.ndim == 2 and offsets is not None and mask is None:
         bags = Bags.of_flat(tokens, offsets)
     else:
         others = [name for name in ("offsets", "mask") if name in arrays]
-        raise ValueError(
+        raise InvalidInput(
             "X must have three dimensions (bags, tokens, features), or two (tokens, features) with "
             f"offsets, got shape {tokens.shape} with {' and '.join(others) or 'neither'}"
         )
     labels = arrays.get("y")
     if labels is not None and labels.dtype.kind not in "biufU":
-        raise ValueError(f"y must hold numbers or words, got dtype {labels.dtype}")
+        raise InvalidInput(f"y must hold numbers or words, got dtype {labels.dtype}")
     if labels is not None and (labels.ndim != 1 or len(labels) != len(bags)):
-        raise ValueError(
+        raise InvalidInput(
             f"y must have one label for each of the {len(bags)} bags, got shape {labels.shape}"
         )
     return LabelledBags(bags, labels)
@@ -90,7 +91,7 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> dict[str,
     """Those of the named arrays that an npz file has; numbers, truth values and words only."""
     where = os.fspath(path)
     if not Path(path).is_file():
-        raise ValueError(f"{where}: there is no such file")
+        raise InvalidInput(f"{where}: there is no such file")
     try:
         with warnings.catch_warnings(), zipfile.ZipFile(path) as archive:
             warnings.simplefilter("ignore")  # of old headers: what they mean is checked below
@@ -103,10 +104,12 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> dict[str,
                     room -= found[name].size * max(8, found[name].itemsize)
             return found
     except _Refused as error:
-        raise ValueError(f"{where}: {error}") from error
+        raise InvalidInput(f"{where}: {error}") from error
     except _UNREADABLE as error:
         words = str(error) or type(error).__name__
-        raise ValueError(f"{where}: this is not an npz file, or it is damaged ({words})") from error
+        raise InvalidInput(
+            f"{where}: this is not an npz file, or it is damaged ({words})"
+        ) from error
 
 
 class _Refused(ValueError):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import Task
 from sparsetoken.practice.advice import Plan
 from sparsetoken.practice.bags import FloatArray
@@ -69,7 +70,7 @@ class Pilot:
     def plan(self, **question: Any) -> Plan:
         """`sparsetoken.plan` for the estimated task; give samples= or a target."""
         if self.task is None:
-            raise ValueError(
+            raise InvalidInput(
                 f"Pilot: no signal was found in {self.bags} bags ({self.evidence:.1f} standard "
                 f"errors, {SURE:g} are needed), there is nothing to plan for"
             )

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from sparsetoken.model.checks import real
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 
@@ -130,19 +131,19 @@ def goal_of(
     given = [name for name, value in targets.items() if value is not None]
     if len(given) > 1:
         words = " and ".join(_argument(name) for name in given)
-        raise ValueError(f"plan: one target must be given, got {words}")
+        raise InvalidInput(f"plan: one target must be given, got {words}")
     name: Name = given[0] if given else metric or "error"
     if given and metric not in (None, name):
-        raise ValueError(f"plan: metric must be {name!r} with {_argument(name)}, got {metric!r}")
+        raise InvalidInput(f"plan: metric must be {name!r} with {_argument(name)}, got {metric!r}")
     if name not in targets:
         allowed = ", ".join(repr(each) for each in targets)
-        raise ValueError(f"plan: metric must be one of {allowed}, got {name!r}")
+        raise InvalidInput(f"plan: metric must be one of {allowed}, got {name!r}")
     if name == "sensitivity":
         if specificity is None:
-            raise ValueError("plan: sensitivity needs specificity= (0.95, say), got None")
+            raise InvalidInput("plan: sensitivity needs specificity= (0.95, say), got None")
         specificity = real("plan", "specificity", specificity, above=0, below=1)
     elif specificity is not None:
-        raise ValueError(
+        raise InvalidInput(
             f"plan: specificity goes with target_sensitivity or metric='sensitivity', got "
             f"{specificity!r} with {name!r}"
         )
@@ -151,12 +152,12 @@ def goal_of(
         if cost is not None:
             costs[field] = real("plan", field, cost, above=0)
             if name != "cost":
-                raise ValueError(
+                raise InvalidInput(
                     f"plan: {field} goes with target_cost or metric='cost', got {cost!r} with "
                     f"{name!r}"
                 )
     if name == "cost" and set(costs.values()) == {None}:
-        raise ValueError(
+        raise InvalidInput(
             "plan: cost needs cost_false_positive= or cost_false_negative=, got neither"
         )
     each = {field: 1.0 if cost is None else cost for field, cost in costs.items()}
@@ -177,19 +178,19 @@ def _checked(goal: Goal, task: Task, target: float) -> float:
     if goal.higher_is_better:
         target = real("plan", field, target, below=1)
         if target <= 1 - worst:
-            raise ValueError(
+            raise InvalidInput(
                 f"plan: {field} must be above {1 - worst:g} (a coin reaches that without any "
                 f"data), got {target:g}; ask for more"
             )
         return target
     if not real("plan", field, target) > 0:
-        raise ValueError(
+        raise InvalidInput(
             f"plan: {field} must be above 0 (no number of samples gets there), got {target:g}; "
             "ask for a small one instead"
         )
     if target >= worst:
         always = "negative" if goal.always_negative(task) else "positive"
-        raise ValueError(
+        raise InvalidInput(
             f"plan: {field} must be below {worst:g} (calling every sample {always} reaches that "
             f"without any data), got {target:g}; ask for less, or for target_auc"
         )

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model.checks import real, whole
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import Task
 from sparsetoken.practice.bags import Bags, FloatArray
 from sparsetoken.practice.classification import two_classes
@@ -79,7 +80,7 @@ def estimate_task(
     for label, words in ((1.0, "second"), (-1.0, "first")):
         count = int(np.sum(labels == label))
         if count < _FEWEST:
-            raise ValueError(
+            raise InvalidInput(
                 f"estimate_task: y must have at least {_FEWEST} bags of each class, got {count} of "
                 f"the {words} one"
             )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Attention
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.signals import Varying
@@ -98,7 +99,7 @@ def plan(
     ('attention', 0.023, 0.235)
     """
     if not isinstance(task, Task):
-        raise ValueError(f"plan: task must be a Task, got {task!r}")
+        raise InvalidInput(f"plan: task must be a Task, got {task!r}")
     dim = whole("plan", "dim", dim, least=2)
     targets: dict[Name, float | None] = {
         "error": target_error,
@@ -113,7 +114,7 @@ def plan(
         most = MOST_SAMPLES * dim
         samples = whole("plan", "samples", samples, least=4, most=most, why="two for each stage")
     if solved == "strength" and isinstance(task.strength, Varying):
-        raise ValueError(
+        raise InvalidInput(
             "plan: unknown must not be 'strength' for a strength that varies from sample to "
             f"sample, got task.strength={task.strength!r}"
         )
@@ -137,28 +138,28 @@ def plan(
 
 def _what_is_asked(samples: int | None, goal: Goal, unknown: Unknown | None) -> Unknown | None:
     if unknown not in (None, "samples", "strength", "length"):
-        raise ValueError(
+        raise InvalidInput(
             f"plan: unknown must be 'samples', 'strength' or 'length', got {unknown!r}"
         )
     if samples is None and goal.target is None:
-        raise ValueError(
+        raise InvalidInput(
             "plan: give samples= (what is reached with them?) or a target such as target_error= "
             "(how many samples does it take?), got neither"
         )
     if samples is None:
         if unknown not in (None, "samples"):
-            raise ValueError(
+            raise InvalidInput(
                 f"plan: two unknowns, samples and {unknown}; give samples= to solve for {unknown}"
             )
         return "samples"
     if goal.target is None:
         if unknown is not None:
-            raise ValueError(
+            raise InvalidInput(
                 f"plan: unknown={unknown!r} needs a target such as target_error=, got none"
             )
         return None
     if unknown not in ("strength", "length"):
-        raise ValueError(
+        raise InvalidInput(
             "plan: samples and a target are both given; say unknown='strength' (how weak may the "
             "signal be?) or unknown='length' (how long may samples be?), or leave one of them out"
         )

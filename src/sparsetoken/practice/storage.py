@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import LOSSES
 from sparsetoken.model.weightings import WEIGHTINGS, TopK, Weighting, weighting_named
 from sparsetoken.practice.classification import BagClassifier
@@ -49,14 +50,14 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     kinds = [name for name, kind in _KINDS.items() if type(classifier) is kind]
     if not kinds:
         allowed = ", ".join(kind.__name__ for kind in _KINDS.values())
-        raise ValueError(
+        raise InvalidInput(
             f"save_classifier: classifier must be one of {allowed}, got {type(classifier).__name__}"
         )
     check_is_fitted(classifier)
     settings = classifier.get_params()
     names = [name for name, loss in LOSSES.items() if loss == settings["loss"]]
     if settings["loss"] is not None and not names:
-        raise ValueError(
+        raise InvalidInput(
             f"save_classifier: loss must be one of {', '.join(LOSSES)} as they are, got "
             f"{settings['loss']!r}"
         )
@@ -105,19 +106,21 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
         return _restored(arrays)
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError,
             MemoryError) as error:  # fmt: skip
-        raise ValueError(f"{os.fspath(path)}: this is not a saved classifier ({error})") from error
+        raise InvalidInput(
+            f"{os.fspath(path)}: this is not a saved classifier ({error})"
+        ) from error
 
 
 def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     missing = [name for name in ("about", *_ARRAYS) if name not in arrays]
     if missing:
-        raise ValueError(f"{missing[0]} is missing")
+        raise InvalidInput(f"{missing[0]} is missing")
     about = json.loads(str(arrays["about"]))
     if about["format"] != _FORMAT:
-        raise ValueError(f"the format is {about['format']!r}, not {_FORMAT!r}")
+        raise InvalidInput(f"the format is {about['format']!r}, not {_FORMAT!r}")
     settings, learned, kind = about["settings"], about["learned"], about["kind"]
     if kind not in _KINDS:
-        raise ValueError(f"the kind is {kind!r}, not one of {', '.join(_KINDS)}")
+        raise InvalidInput(f"the kind is {kind!r}, not one of {', '.join(_KINDS)}")
     if settings["loss"] is not None:
         settings["loss"] = LOSSES[settings["loss"]]
     if settings.get("weighting") is not None:
@@ -126,10 +129,10 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     classifier._check_parameters()
     for name in ("whiten", "calibrate"):
         if not isinstance(settings[name], bool):
-            raise ValueError(f"{name} is {settings[name]!r}, neither true nor false")
+            raise InvalidInput(f"{name} is {settings[name]!r}, neither true nor false")
     for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
         if not math.isfinite(learned[name]):
-            raise ValueError(f"{name} is not finite")
+            raise InvalidInput(f"{name} is not finite")
     dim, features, tokens = len(arrays["mean"]), int(learned["features"]), int(learned["tokens"])
     width = dim * tokens if kind == "vectorized" else dim
     shapes = {
@@ -138,18 +141,20 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     }  # fmt: skip
     for name, shape in shapes.items():
         if arrays[name].shape != shape or dim == 0:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
+            raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
         if name != "classes":
             if arrays[name].dtype.kind != "f":
-                raise ValueError(f"{name} has dtype {arrays[name].dtype}, not that of real numbers")
+                raise InvalidInput(
+                    f"{name} has dtype {arrays[name].dtype}, not that of real numbers"
+                )
             arrays[name] = arrays[name].astype(float)
             if not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name} has numbers that are not finite")
+                raise InvalidInput(f"{name} has numbers that are not finite")
     if features != dim * classifier.n_tokens:
-        raise ValueError(f"{features} features do not fit dimension {dim}")
+        raise InvalidInput(f"{features} features do not fit dimension {dim}")
     classes = arrays["classes"]
     if classes.dtype.kind not in "biufU" or not classes[0] < classes[1]:
-        raise ValueError("classes are not two labels in order")
+        raise InvalidInput("classes are not two labels in order")
     if learned["names"] is not None:
         classifier.feature_names_in_ = np.array([str(x) for x in learned["names"]], dtype=object)
     classifier.classes_, classifier.n_features_in_ = classes, features
@@ -170,7 +175,7 @@ def _weighting_name(weighting: Weighting) -> str:
         return f"top-{weighting.k}"
     names = [name for name, each in WEIGHTINGS.items() if each == weighting]
     if not names:
-        raise ValueError(
+        raise InvalidInput(
             f"save_classifier: weighting must be one of {', '.join(WEIGHTINGS)} or top-K, got "
             f"{weighting!r}"
         )

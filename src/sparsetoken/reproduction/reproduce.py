@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sparsetoken.figures import panels, save
 from sparsetoken.model.checks import whole
-from sparsetoken.model.errors import IncompleteError
+from sparsetoken.model.errors import IncompleteError, InvalidInput
 from sparsetoken.reproduction import (
     alignment,
     architectures,
@@ -86,15 +86,15 @@ def reproduce(
     chosen = list(dict.fromkeys(names)) or [name for name in CLAIMS if name not in missing]
     for name in chosen:
         if name not in CLAIMS:
-            raise ValueError(f"reproduce: {name!r} must be one of {', '.join(CLAIMS)}")
+            raise InvalidInput(f"reproduce: {name!r} must be one of {', '.join(CLAIMS)}")
         if name in missing:
-            raise ValueError(f"reproduce: {missing[name]}")
+            raise InvalidInput(f"reproduce: {missing[name]}")
     if scale not in SCALES:
-        raise ValueError(f"reproduce: scale must be one of {', '.join(SCALES)}, got {scale!r}")
+        raise InvalidInput(f"reproduce: scale must be one of {', '.join(SCALES)}, got {scale!r}")
     sizes = replace(SCALES[scale], seed=whole("reproduce", "seed", seed, least=0))
     folder = Path(out)
     if str(out) in ("", ".") or (folder.exists() and not folder.is_dir()):
-        raise ValueError(f"reproduce: out must be a folder of its own, got {str(out)!r}")
+        raise InvalidInput(f"reproduce: out must be a folder of its own, got {str(out)!r}")
     folder.mkdir(parents=True, exist_ok=True)
     versions: set[str] = set()
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from sparsetoken.model.checks import whole
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.simulation.architectures import ARCHITECTURES, Architecture, Parameters, Tensor
 from sparsetoken.simulation.devices import Device, to_numpy
@@ -66,10 +67,10 @@ def train_architecture(
     """
     owner = "train_architecture"
     if not isinstance(task, Task):
-        raise ValueError(f"{owner}: task must be a Task, got {task!r}")
+        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
     if name not in ARCHITECTURES:
         allowed = ", ".join(map(repr, ARCHITECTURES))
-        raise ValueError(f"{owner}: name must be one of {allowed}, got {name!r}")
+        raise InvalidInput(f"{owner}: name must be one of {allowed}, got {name!r}")
     dim = whole(owner, "dim", dim, least=1)
     samples = whole(owner, "samples", samples, least=10, why="a fifth is held out")
     repeats = whole(owner, "repeats", repeats, least=1)
@@ -294,7 +295,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise ValueError(
+        raise InvalidInput(
             "train_architecture: torch must be installed (pip install 'sparsetoken[torch]')"
         ) from None
     return torch

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsetoken.model.arrays import Array
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import FloatArray
 
 _FLOATS = ("float64", "float32")
@@ -30,7 +31,7 @@ class Device:
 
     def __post_init__(self) -> None:
         if self.dtype not in _FLOATS:
-            raise ValueError(
+            raise InvalidInput(
                 f"simulate: dtype must be one of {', '.join(_FLOATS)}, got {self.dtype!r}"
             )
         if self.name is not None:
@@ -100,11 +101,11 @@ def _check_device(name: str) -> None:
     """A sentence, instead of torch's stack trace, for a device that cannot be used."""
     allowed = "None (NumPy) or a torch device that is there"
     if not isinstance(name, str):
-        raise ValueError(f"simulate: device must be {allowed}, got {name!r}")
+        raise InvalidInput(f"simulate: device must be {allowed}, got {name!r}")
     try:
         torch = _torch()
     except ImportError:
-        raise ValueError(
+        raise InvalidInput(
             f"simulate: device must be None (NumPy) where torch is not installed, got {name!r} "
             "(pip install 'sparsetoken[torch]')"
         ) from None
@@ -112,4 +113,4 @@ def _check_device(name: str) -> None:
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"simulate: device must be {allowed}, got {name!r} ({reason})") from None
+        raise InvalidInput(f"simulate: device must be {allowed}, got {name!r} ({reason})") from None

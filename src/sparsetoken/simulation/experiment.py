@@ -18,7 +18,7 @@ import numpy as np
 from sparsetoken.blas import blas_threads
 from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier
-from sparsetoken.model.errors import NoMinimiserError
+from sparsetoken.model.errors import InvalidInput, NoMinimiserError
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.progress import progress_bar
@@ -98,7 +98,7 @@ def simulate(
     repeats = whole("simulate", "repeats", repeats, least=1)
     workers = whole("simulate", "workers", workers, least=1)
     if device is not None and workers > 1:
-        raise ValueError(
+        raise InvalidInput(
             f"simulate: workers must be 1 with a device (they would share it), got {workers}"
         )
     done: dict[int, Outcome] = {}

@@ -18,7 +18,7 @@ meaningful on separable data with a tiny ridge, where all slopes vanish together
 from __future__ import annotations
 
 from sparsetoken.model.arrays import Array, floats
-from sparsetoken.model.errors import ConvergenceError, NoMinimiserError
+from sparsetoken.model.errors import ConvergenceError, InvalidInput, NoMinimiserError
 from sparsetoken.model.losses import Loss, Square
 from sparsetoken.simulation import algebra
 from sparsetoken.simulation.interior import minimise_kinked
@@ -113,7 +113,7 @@ def fit_gram(
     """
     xp, gram = floats(gram)
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
-        raise ValueError(f"fit_gram: gram must be a square matrix, got shape {tuple(gram.shape)}")
+        raise InvalidInput(f"fit_gram: gram must be a square matrix, got shape {tuple(gram.shape)}")
     try:  # K = CCᵀ: the rows of C are features with this Gram matrix
         root = algebra.cholesky(xp, gram)
     except algebra.SingularError:  # keep the directions that count

@@ -21,7 +21,7 @@ import numpy as np
 
 from sparsetoken.model.arrays import Array
 from sparsetoken.model.envelopes import PiecewiseQuadratic
-from sparsetoken.model.errors import ConvergenceError, NoMinimiserError
+from sparsetoken.model.errors import ConvergenceError, InvalidInput, NoMinimiserError
 from sparsetoken.model.losses import Square
 from sparsetoken.simulation import algebra
 from sparsetoken.simulation.objective import Fitted, Gradient, Objective, sample_rows
@@ -58,7 +58,7 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
     for steps in range(_MOST_KINKED if kinks else _MOST_STEPS):
         gradient = objective.gradient(weights, scores)
         if steps == 0 and not math.isfinite(gradient.norm):  # any nan or inf reaches the gradient
-            raise ValueError("fit: features must be finite numbers, got nan or inf among them")
+            raise InvalidInput("fit: features must be finite numbers, got nan or inf among them")
         if objective.met(gradient):
             counts = steps, products
             if steps * gradient.rounding < gradient.certificate:

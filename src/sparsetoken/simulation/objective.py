@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.checks import real
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Loss
 
 _ROUNDINGS = 8  # of size ε in a score
@@ -77,18 +78,20 @@ class Objective:
         """Checked: shapes, finite numbers, both classes."""
         xp, features = floats(features)
         if features.ndim != 2 or min(features.shape) < 1:
-            raise ValueError(
+            raise InvalidInput(
                 f"fit: features must be a matrix (n, p), got shape {tuple(features.shape)}"
             )
         n = int(features.shape[0])
         labels = xp.asarray(labels, dtype=features.dtype, device=features.device)
         if tuple(labels.shape) != (n,) or not bool(xp.all(xp.abs(labels) == 1)):
-            raise ValueError(
+            raise InvalidInput(
                 f"fit: labels must be {n} numbers +1 or -1 (one a row of features), "
                 f"got shape {tuple(labels.shape)}"
             )
         if abs(float(xp.sum(labels))) == n:
-            raise ValueError(f"fit: labels must hold both +1 and -1, got only {int(labels[0]):+d}")
+            raise InvalidInput(
+                f"fit: labels must hold both +1 and -1, got only {int(labels[0]):+d}"
+            )
         ridge = real("fit", "ridge", ridge, least=0)
         width = float(features.dtype.itemsize)
         tolerance = real("fit", "tolerance", tolerance or _TOLERANCE[int(width)], above=0, below=1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.simulation.outcome import Outcome
@@ -132,7 +133,7 @@ class Simulation:
         """Test scores of one repeat's readout: every metric, on this task or on another one."""
         outcome = self.outcomes[repeat]
         if outcome.readout is None:
-            raise ValueError(f"Simulation: repeat {repeat} has no readout ({outcome.status})")
+            raise InvalidInput(f"Simulation: repeat {repeat} has no readout ({outcome.status})")
         task = self.settings.task if other_task is None else other_task
         return self.settings.classifier.scores(task, outcome.readout, outcome.query)
 

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention, Classifier
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX
@@ -51,39 +52,41 @@ class Settings:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.sampler not in ("reduced", "tokens"):
-            raise ValueError(
+            raise InvalidInput(
                 f"simulate: sampler must be 'reduced' or 'tokens', got {self.sampler!r}"
             )
         if self.reuse_data and self.sampler != "tokens":
-            raise ValueError(
+            raise InvalidInput(
                 "simulate: reuse_data must be False with sampler='reduced' (a query that has seen "
                 "the readout's samples leaves no simple law), got True; use sampler='tokens'"
             )
         if self.reuse_data and not self.classifier.learns_query:
-            raise ValueError(
+            raise InvalidInput(
                 "simulate: reuse_data must be False for a classifier without a learned query, "
                 "got True"
             )
         if self.training not in get_args(Training):
             allowed = ", ".join(map(repr, get_args(Training)))
-            raise ValueError(f"simulate: training must be one of {allowed}, got {self.training!r}")
+            raise InvalidInput(
+                f"simulate: training must be one of {allowed}, got {self.training!r}"
+            )
         if self.training != "stages" and not (self.reuse_data and self.device is None):
-            raise ValueError(
+            raise InvalidInput(
                 "simulate: training must be 'stages' unless reuse_data=True (all parameters learn "
                 f"from the same samples) and device=None, got {self.training!r}"
             )
         if self.training != "stages" and getattr(self.classifier, "weighting", SOFTMAX) != SOFTMAX:
-            raise ValueError(
+            raise InvalidInput(
                 "simulate: training must be 'stages' for a weighting other than softmax (whose "
                 f"gradient joint training follows), got {self.training!r}"
             )
         if self.sizes[1] < 2:
-            raise ValueError(
+            raise InvalidInput(
                 "simulate: readout_samples·dim must be at least 2 (a sample of each class), got "
                 f"{self.protocol.readout_samples:g}·{self.dim} = {self.sizes[1]} samples"
             )
         if self.classifier.learns_query and self.sizes[0] < 1:
-            raise ValueError(
+            raise InvalidInput(
                 "simulate: query_samples·dim must be at least 1, got "
                 f"{self.protocol.query_samples:g}·{self.dim} = {self.sizes[0]} samples"
             )
@@ -110,11 +113,11 @@ class Settings:
 def check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
     """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
     if not isinstance(task, Task):
-        raise ValueError(f"{owner}: task must be a Task, got {task!r}")
+        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
     if isinstance(classifier, type) or not callable(getattr(classifier, "draw", None)):
-        raise ValueError(
+        raise InvalidInput(
             f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
             f"got {classifier!r}"
         )
     if not isinstance(protocol, Protocol):
-        raise ValueError(f"{owner}: protocol must be a Protocol, got {protocol!r}")
+        raise InvalidInput(f"{owner}: protocol must be a Protocol, got {protocol!r}")

@@ -29,6 +29,7 @@ import numpy as np
 
 from sparsetoken.model.checks import real
 from sparsetoken.model.classifiers import Query
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import FloatArray
 from sparsetoken.simulation.fitting import fit
 from sparsetoken.simulation.outcome import Outcome, one_class, training_numbers
@@ -68,8 +69,8 @@ class Departure:
     >>> Departure("cauchy")
     Traceback (most recent call last):
         ...
-    ValueError: Departure: noise must be one of 'gaussian', 'rademacher', 'student', 'sparse', \
-'elliptical', got 'cauchy'
+    sparsetoken.InvalidInput: Departure: noise must be one of 'gaussian', 'rademacher', 'student',
+    'sparse', 'elliptical', got 'cauchy'
     """
 
     noise: Noise = "gaussian"
@@ -82,14 +83,14 @@ class Departure:
         for name, kinds in (("noise", Noise), ("direction", Direction)):
             if getattr(self, name) not in get_args(kinds):
                 allowed = ", ".join(map(repr, get_args(kinds)))
-                raise ValueError(
+                raise InvalidInput(
                     f"Departure: {name} must be one of {allowed}, got {getattr(self, name)!r}"
                 )
         if self.noise in _SHAPES:
             shape = real(Departure, "shape", self.shape, **_SHAPES[self.noise])  # type: ignore
             object.__setattr__(self, "shape", shape)
         elif self.shape is not None:
-            raise ValueError(
+            raise InvalidInput(
                 f"Departure: shape must be None for {self.noise!r} noise, got {self.shape!r}"
             )
         correlation = real(Departure, "correlation", self.correlation, least=0, below=1)
@@ -171,12 +172,12 @@ def run_departed(settings: Settings, departure: Departure, index: int) -> Outcom
     Of the settings, the sampler must be "tokens" and the training that of the protocol.
     """
     if settings.sampler != "tokens" or settings.reuse_data or settings.device is not None:
-        raise ValueError(
+        raise InvalidInput(
             "run_departed: settings must have sampler='tokens', reuse_data=False and device=None, "
             f"got {settings.sampler!r}, {settings.reuse_data!r} and {settings.device!r}"
         )
     if not settings.task.is_plain:
-        raise ValueError(
+        raise InvalidInput(
             "run_departed: task must have one strength, one sparsity and independent tokens, got "
             f"{settings.task!r}"
         )
@@ -250,7 +251,7 @@ def whitening(streams: list[DepartedStream], departure: Departure, dim: int) -> 
         covariance /= max(count, 1)
     values, vectors = np.linalg.eigh(covariance)
     if values[0] <= dim * np.finfo(float).eps * values[-1]:
-        raise ValueError(
+        raise InvalidInput(
             f"Departure: whitening needs at least {dim} noise tokens (the dimension), "
             f"got {departure.whitening:g} per dimension of negative training samples that have less"
         )

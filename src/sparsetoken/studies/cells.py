@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier, Vectorized
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.experiment import is_separable, run_repeat
@@ -55,13 +56,13 @@ class Cell(Question):
         check_kinds("Cell", self.task, self.classifier, self.protocol)
         if self.kind not in get_args(Kind):
             allowed = ", ".join(map(repr, get_args(Kind)))
-            raise ValueError(f"Cell: kind must be one of {allowed}, got {self.kind!r}")
+            raise InvalidInput(f"Cell: kind must be one of {allowed}, got {self.kind!r}")
         if self.test_task is not None:
             self._check_test_task(self.test_task)
         self._check_sizes()
         if self.kind != "theory":
             if self.dim is None:
-                raise ValueError(f"Cell: dim must be given for a {self.kind}, got None")
+                raise InvalidInput(f"Cell: dim must be given for a {self.kind}, got None")
             self.settings  # noqa: B018 (checked before any work)
 
     def _check_sizes(self) -> None:
@@ -85,23 +86,23 @@ class Cell(Question):
             value = getattr(self, name)
             if not any(value is each or (value == each and type(value) is str) for each in allowed):
                 words = ", ".join(map(repr, allowed))
-                raise ValueError(f"Cell: {name} must be one of {words}, got {value!r}")
+                raise InvalidInput(f"Cell: {name} must be one of {words}, got {value!r}")
         if not (self.device is None or isinstance(self.device, str)):
-            raise ValueError(f"Cell: device must be None or a name, got {self.device!r}")
+            raise InvalidInput(f"Cell: device must be None or a name, got {self.device!r}")
         if self.kind == "separability":
             plain = {"sampler": "reduced", "device": None, "dtype": "float64", "test_task": None}
             for name, value in plain.items():
                 if getattr(self, name) != value:
-                    raise ValueError(
+                    raise InvalidInput(
                         f"Cell: {name} must be {value!r} for a separability, "
                         f"got {getattr(self, name)!r}"
                     )
 
     def _check_test_task(self, other: object) -> None:
         if not isinstance(other, Task):
-            raise ValueError(f"Cell: test_task must be a Task, got {other!r}")
+            raise InvalidInput(f"Cell: test_task must be a Task, got {other!r}")
         if isinstance(self.classifier, Vectorized) and other.length != self.task.length:
-            raise ValueError(
+            raise InvalidInput(
                 f"Cell: test_task for Vectorized must keep the length {self.task.length} (one "
                 f"weight per position), got {other.length}"
             )
@@ -198,13 +199,13 @@ def grid(**axes: Any) -> list[Cell]:
     allowed = {*_TASK, *_PROTOCOL, *own}
     for name in axes:
         if name not in allowed:
-            raise ValueError(f"grid: {name!r} must be one of {', '.join(sorted(allowed))}")
+            raise InvalidInput(f"grid: {name!r} must be one of {', '.join(sorted(allowed))}")
     if "classifier" not in axes:
-        raise ValueError("grid: classifier must be given")
+        raise InvalidInput("grid: classifier must be given")
     lists = {name: value if isinstance(value, list) else [value] for name, value in axes.items()}
     for name, values in lists.items():
         if not values:
-            raise ValueError(f"grid: {name} must have at least one value, got []")
+            raise InvalidInput(f"grid: {name} must have at least one value, got []")
     cells = []
     for combination in itertools.product(*lists.values()):
         given = dict(zip(lists, combination, strict=True))
@@ -222,13 +223,13 @@ def _make(kind: type, parts: dict[str, Any]) -> Any:
         return kind(**parts)
     except TypeError:
         needed = [f.name for f in fields(kind) if f.default is MISSING and f.name not in parts]
-        raise ValueError(f"grid: {kind.__name__} needs more: {', '.join(needed)}") from None
+        raise InvalidInput(f"grid: {kind.__name__} needs more: {', '.join(needed)}") from None
 
 
 def _changed(kind: type, given: Any, parts: dict[str, Any]) -> Any:
     if type(given) is not kind:
         name = kind.__name__
-        raise ValueError(f"grid: {name.lower()} must be a {name}, got {given!r}")
+        raise InvalidInput(f"grid: {name.lower()} must be a {name}, got {given!r}")
     changed: Any = replace(given, **parts)  # type: ignore[type-var]
     return changed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation.universality import Departure, run_departed
 from sparsetoken.studies.cells import Cell
 from sparsetoken.studies.questions import Question
@@ -26,12 +27,12 @@ class DepartureCell(Question):
     def __post_init__(self) -> None:
         for name, kind in (("cell", Cell), ("departure", Departure)):
             if not isinstance(getattr(self, name), kind):
-                raise ValueError(
+                raise InvalidInput(
                     f"DepartureCell: {name} must be a {kind.__name__}, got {getattr(self, name)!r}"
                 )
         cell = self.cell
         if cell.kind != "simulation" or cell.sampler != "tokens" or cell.test_task is not None:
-            raise ValueError(
+            raise InvalidInput(
                 "DepartureCell: cell must have kind='simulation', sampler='tokens' and no "
                 f"test_task, got {cell.kind!r}, {cell.sampler!r} and {cell.test_task!r}"
             )

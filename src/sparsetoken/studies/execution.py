@@ -31,6 +31,7 @@ from typing import Any, cast
 import numpy as np
 
 from sparsetoken.model.checks import whole
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies.questions import Row, Unit, answer, failed
 
 RETRIES = 3  # as a Dask scheduler has it
@@ -54,7 +55,7 @@ def check_executor(executor: object) -> None:
     if executor is None or isinstance(executor, Executor):
         return
     if isinstance(executor, bool) or not isinstance(executor, (int, np.integer)) or executor < 1:
-        raise ValueError(
+        raise InvalidInput(
             "sweep: executor must be None, a whole number of processes of at least 1, or a "
             f"concurrent.futures.Executor, got {executor!r}"
         )
@@ -253,7 +254,7 @@ def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
     try:
         import distributed
     except ImportError:
-        raise ValueError("dask needs distributed (pip install 'sparsetoken[dask]')") from None
+        raise InvalidInput("dask needs distributed (pip install 'sparsetoken[dask]')") from None
     if address == "local":
         cluster = distributed.LocalCluster(
             n_workers=whole("sweep", "processes", processes, least=1),
@@ -267,7 +268,7 @@ def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
+        raise InvalidInput(
             "dask must be 'local' or the address of a running scheduler such as "
             f"tcp://10.0.0.1:8786, got {address!r} ({_first_line(error)})"
         ) from None
@@ -281,7 +282,7 @@ def mpi_executor() -> Iterator[Executor | None]:
     try:
         from mpi4py.futures import MPICommExecutor
     except (ImportError, RuntimeError) as error:
-        raise ValueError(
+        raise InvalidInput(
             "mpi needs mpi4py (pip install 'sparsetoken[mpi]') and an MPI library "
             f"({_first_line(error)})"
         ) from None

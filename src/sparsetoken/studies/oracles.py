@@ -7,6 +7,7 @@ from typing import Any
 
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import Task
 from sparsetoken.studies.questions import Question, bare, name_of
 from sparsetoken.theory.detection import Test, detection_error
@@ -34,9 +35,9 @@ class OracleCell(Question):
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
-            raise ValueError(f"OracleCell: task must be a Task, got {self.task!r}")
+            raise InvalidInput(f"OracleCell: task must be a Task, got {self.task!r}")
         if isinstance(self.classifier, type):
-            raise ValueError(
+            raise InvalidInput(
                 "OracleCell: classifier must be None or a classifier such as Pooled(), "
                 f"got {self.classifier!r}"
             )

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetoken.blas import one_blas_thread
+from sparsetoken.model.errors import InvalidInput
 
 _KEY_VERSION = 2  # of the content that is hashed
 
@@ -91,10 +92,10 @@ def units_of(cells: Iterable[Question]) -> list[Unit]:
     """The rows of all cells, in order, each once."""
     unique: dict[str, Unit] = {}
     if isinstance(cells, Question) or not isinstance(cells, Iterable):
-        raise ValueError(f"sweep: cells must be a list of Cell objects (see grid), got {cells!r}")
+        raise InvalidInput(f"sweep: cells must be a list of Cell objects (see grid), got {cells!r}")
     for cell in cells:
         if not isinstance(cell, Question):
-            raise ValueError(f"sweep: cells must be Cell objects (see grid), got {cell!r}")
+            raise InvalidInput(f"sweep: cells must be Cell objects (see grid), got {cell!r}")
         for unit in cell.units():
             unique.setdefault(unit.key, unit)
     return list(unique.values())
@@ -127,7 +128,7 @@ def bare(value: Any) -> Any:
         return value
     words = repr(value)
     if " at 0x" in words:
-        raise ValueError(
+        raise InvalidInput(
             f"sweep: a parameter must have a repr that tells its values (a dataclass has), got "
             f"{words}"
         )

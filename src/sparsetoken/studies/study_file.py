@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import LOSSES
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.signals import Continuous, Discrete
@@ -32,9 +33,9 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ValueError(f"study {name} cannot be read: {error.strerror}") from None
+        raise InvalidInput(f"study {name} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"study {name} is not a TOML file: {error}") from None
+        raise InvalidInput(f"study {name} is not a TOML file: {error}") from None
     axes: dict[str, Any] = {}
     for key, value in content.items():
         if key in _TABLES:
@@ -43,9 +44,11 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
             axes[key] = value
         else:
             allowed = ", ".join([*_TOP, *(f"[{table}]" for table in _TABLES)])
-            raise ValueError(f"study {name}: key {key!r} must be one of {allowed}")
+            raise InvalidInput(f"study {name}: key {key!r} must be one of {allowed}")
     if "classifier" not in axes:
-        raise ValueError(f"study {name}: classifier must be given (attention, pooled, vectorized)")
+        raise InvalidInput(
+            f"study {name}: classifier must be given (attention, pooled, vectorized)"
+        )
     axes["classifier"] = _classifiers(
         name, axes["classifier"], axes.pop("cosine", None), axes.pop("sharpness", None),
         axes.pop("weighting", "softmax"),
@@ -57,16 +60,16 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
     try:
         return grid(**axes)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"study {name}: {error}") from None
+        raise InvalidInput(f"study {name}: {error}") from None
 
 
 def _table(name: str, table: str, values: Any) -> dict[str, Any]:
     allowed = [field.name for field in fields(_TABLES[table])]
     if not isinstance(values, dict):
-        raise ValueError(f"study {name}: {table} must be a table, [{table}], got {values!r}")
+        raise InvalidInput(f"study {name}: {table} must be a table, [{table}], got {values!r}")
     for key in values:
         if key not in allowed:
-            raise ValueError(
+            raise InvalidInput(
                 f"study {name}: key {key!r} under [{table}] must be one of {', '.join(allowed)}"
             )
     if isinstance(values.get("places"), list):  # one list of weights, not an axis
@@ -92,8 +95,8 @@ def _law(name: str, key: str, value: Any) -> Any:
             try:
                 return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
             except (ValueError, TypeError) as error:
-                raise ValueError(f"study {name}: {key}: {error}") from None
-    raise ValueError(
+                raise InvalidInput(f"study {name}: {key}: {error}") from None
+    raise InvalidInput(
         f"study {name}: {key} must be a number, {{values = […], weights = […]}} or "
         f"{{family = …, parameters = […]}}, got {value!r}"
     )
@@ -107,7 +110,7 @@ def _classifiers(name: str, names: Any, cosine: Any, sharpness: Any, weighting: 
             Attention(c, s, w) for c in _list(cosine) for s in _list(sharpness) for w in rules
         ]
     except ValueError as error:
-        raise ValueError(f"study {name}: {error}") from None
+        raise InvalidInput(f"study {name}: {error}") from None
     return [
         classifier for each in _list(names) for classifier in _named(name, "classifier", each, made)
     ]
@@ -116,7 +119,7 @@ def _classifiers(name: str, names: Any, cosine: Any, sharpness: Any, weighting: 
 def _named(name: str, key: str, value: Any, allowed: dict[str, Any]) -> Any:
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(sorted(allowed))
-        raise ValueError(f"study {name}: {key} must be one of {words}, got {value!r}")
+        raise InvalidInput(f"study {name}: {key} must be one of {words}, got {value!r}")
     return allowed[value]
 
 

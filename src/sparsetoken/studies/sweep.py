@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from sparsetoken.blas import one_blas_thread
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.progress import progress_bar
 from sparsetoken.studies.execution import ExecutorError, answers, check_executor
 from sparsetoken.studies.questions import Question, plain, units_of
@@ -71,7 +72,7 @@ def sweep(
     check_executor(executor)
     units = units_of(cells)
     if not units:
-        raise ValueError("sweep: cells must be at least one, got none")
+        raise InvalidInput("sweep: cells must be at least one, got none")
     with Store(store) as kept:
         there = kept.statuses(unit.key for unit in units)
         done = {key for key, status in there.items() if not (retry_failed and status == "failed")}

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from sparsetoken.model.checks import real
-from sparsetoken.model.errors import ConvergenceError, NoMinimiserError
+from sparsetoken.model.errors import ConvergenceError, InvalidInput, NoMinimiserError
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.losses import Loss, Square
 from sparsetoken.model.scores import Scores
@@ -180,7 +180,9 @@ def solve_many(
     [0.3144, 0.1804, 0.1587]
     """
     if isinstance(loss, type) or not callable(getattr(loss, "moments", None)):
-        raise ValueError(f"solve: loss must be a loss such as Logistic() or Square(), got {loss!r}")
+        raise InvalidInput(
+            f"solve: loss must be a loss such as Logistic() or Square(), got {loss!r}"
+        )
     ridges, samples = np.broadcast_arrays(*map(np.atleast_1d, (ridge, samples_per_dim)))
     for value in ridges.ravel().tolist():
         real("solve", "ridge", value, least=0)
@@ -191,7 +193,7 @@ def solve_many(
 
     starts = [near] * len(ridges) if isinstance(near, Fit) else near
     if starts is not None and len(starts) != len(ridges):
-        raise ValueError(
+        raise InvalidInput(
             f"solve: near must be one fit, or {len(ridges)} (one a problem), got {len(starts)}"
         )
     fits: list[Fit] = []

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sparsetoken.model.checks import real, whole
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import Task
 from sparsetoken.theory.attention_oracle import AttentionOracle, mean_of_replicates
 from sparsetoken.theory.bayes_oracle import BayesOracle
@@ -120,9 +121,9 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
     draws = whole(owner, "draws", draws, least=1 << 10, most=1 << 16)
     seed = whole(owner, "seed", seed, least=0)
     if draws & (draws - 1):
-        raise ValueError(f"{owner}: draws must be a power of two, got {draws}")
+        raise InvalidInput(f"{owner}: draws must be a power of two, got {draws}")
     if test not in TESTS:
-        raise ValueError(f"{owner}: test must be one of {', '.join(TESTS)}, got {test!r}")
+        raise InvalidInput(f"{owner}: test must be one of {', '.join(TESTS)}, got {test!r}")
     if not task.is_plain:
         raise not_plain(owner, task)
     length, sparsity = task.length, task.sparsity
@@ -136,7 +137,7 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
         return AttentionOracle(task, rest).error(task.strength)
     largest = max(LARGEST, 4 * sparsity)
     if drawn_tokens(length, sparsity, largest) > MOST_TOKENS:
-        raise ValueError(
+        raise InvalidInput(
             f"{owner}: sparsity must be at most about {MOST_TOKENS // 5} for the Bayes test of "
             f"{length} tokens, got {sparsity}"
         )

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from sparsetoken.model.classifiers import Vectorized
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import Task
 from sparsetoken.theory.estimate import Estimate
 
@@ -35,9 +36,9 @@ def trivial_error(prevalence: float) -> float:
     return min(prevalence, 1 - prevalence)
 
 
-def not_plain(owner: str, task: Task, when: str = "") -> ValueError:
+def not_plain(owner: str, task: Task, when: str = "") -> InvalidInput:
     """What is said where only the paper's tasks have an answer."""
-    return ValueError(
+    return InvalidInput(
         f"{owner}: task must have one strength, one sparsity and token_correlation 0"
         f"{when and ' ' + when}, got {task!r}"
     )

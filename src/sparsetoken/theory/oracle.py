@@ -25,6 +25,7 @@ from typing import Protocol
 
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.theory import extremes, sampled_oracles
@@ -97,7 +98,7 @@ def signal_threshold(
     if not task.is_plain:
         raise not_plain(owner, task)
     if isinstance(classifier, Attention) and classifier.weighting != SOFTMAX:
-        raise ValueError(
+        raise InvalidInput(
             f"{owner}: weighting must be Softmax(), got {classifier.weighting!r}; "
             "oracle_error takes any"
         )
@@ -129,8 +130,8 @@ def _oracle(owner: str, task: Task, classifier: Classifier, seed: int) -> _Oracl
     raise _unknown(owner, classifier)
 
 
-def _unknown(owner: str, classifier: object) -> ValueError:
-    return ValueError(
+def _unknown(owner: str, classifier: object) -> InvalidInput:
+    return InvalidInput(
         f"{owner}: classifier must be Pooled(), Vectorized() or Attention(), got {classifier!r}"
     )
 
@@ -147,7 +148,7 @@ def _bayes_oracle(owner: str, task: Task, seed: int) -> _Oracle:
     largest = length if task.places else max(extremes.LARGEST, 4 * sparsity)
     drawn = extremes.drawn_tokens(length, sparsity, largest)
     if drawn > extremes.MOST_TOKENS:
-        raise ValueError(
+        raise InvalidInput(
             f"{owner}: the Bayes test must need at most {extremes.MOST_TOKENS} tokens of a sample "
             "one by one (about five times sparsity, or length where that is less or places have "
             f"weights), got {drawn} for length {length} and sparsity {sparsity}"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model.classifiers import Classifier, Query, Vectorized
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.scores import Scores
@@ -112,11 +113,13 @@ class Prediction:
         True
         """
         if not isinstance(other_task, Task):
-            raise ValueError(f"Prediction: on(other_task) must be given a Task, got {other_task!r}")
+            raise InvalidInput(
+                f"Prediction: on(other_task) must be given a Task, got {other_task!r}"
+            )
         if not isinstance(self.classifier, Vectorized):
             return self.classifier.law(other_task, self.query).scores(self.fit.readout)
         if other_task.length != self.task.length:
-            raise ValueError(
+            raise InvalidInput(
                 "Prediction: on(other_task) for Vectorized must keep the length "
                 f"{self.task.length} (one weight per position), got {other_task.length}"
             )
@@ -211,7 +214,7 @@ def learning_curve(
     _check_kinds("learning_curve", task, classifier, protocol)
     values = np.asarray(readout_samples, dtype=object)
     if values.ndim != 1:
-        raise ValueError(
+        raise InvalidInput(
             "learning_curve: readout_samples must be a sequence of numbers, "
             f"got {readout_samples!r}"
         )
@@ -243,7 +246,7 @@ def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = Non
     """
     _check_kinds("capacity", task, classifier, protocol or Protocol())
     if classifier.learns_query and protocol is None:
-        raise ValueError(
+        raise InvalidInput(
             "capacity: protocol must be given for a learned query "
             "(or freeze it: Attention(cosine=…, sharpness=…)), got None"
         )
@@ -256,14 +259,14 @@ def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = Non
 def _check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
     """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
     if not isinstance(task, Task):
-        raise ValueError(f"{owner}: task must be a Task, got {task!r}")
+        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
     if isinstance(classifier, type) or not callable(getattr(classifier, "law", None)):
-        raise ValueError(
+        raise InvalidInput(
             f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
             f"got {classifier!r}"
         )
     if not isinstance(protocol, Protocol):
-        raise ValueError(f"{owner}: protocol must be a Protocol, got {protocol!r}")
+        raise InvalidInput(f"{owner}: protocol must be a Protocol, got {protocol!r}")
 
 
 def trained_law(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, ndtr, ndtri
 
 from sparsetoken.model.attention import attention_coordinates, token_scores
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.theory.attention_oracle import mean_of_replicates
@@ -91,7 +92,7 @@ def likelihood_error(task: Task, seed: int) -> Estimate:
     """The likelihood ratio against (1−π)/π."""
     terms = task.normals * len(task.signals.weights) * int(task.signals.sparsities.max())
     if terms * REPLICATES * 16 > _MOST_TERMS:
-        raise ValueError(
+        raise InvalidInput(
             "bayes_error: task must have at most "
             f"{_MOST_TERMS // (REPLICATES * 16):.3g} tokens times values of (strength, sparsity) "
             f"times the largest sparsity where they vary or tokens share noise, got {terms:.3g}"
