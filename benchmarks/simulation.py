@@ -24,10 +24,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import sparsetoken as st
+from sparsetoken.model.queries import draw_query
 from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.fitting import fit
 from sparsetoken.simulation.objective import Objective
-from sparsetoken.simulation.reduced import draw_features, learn_query
+from sparsetoken.simulation.reduced import draw_features
 
 THREADS = os.cpu_count() or 1
 DIM, QUERY, READOUT, RIDGE, TESTS = 1000, 2.0, 4.0, 1e-5, 10_000
@@ -117,7 +118,7 @@ def floor(task: st.Task, loss: Any) -> float:
     """The method's random numbers and matrix products, alone."""
     n0, n1 = int(QUERY * DIM), int(READOUT * DIM)
     source = Device().source(np.random.SeedSequence(0))
-    query = learn_query(task, protocol(loss), DIM, n0, source.rng)
+    query = draw_query(task, protocol(loss), DIM, n0, source.rng)
     labels = task.sample_labels(n1, source.rng)
     coordinates = st.Attention().draw(task, labels, source.rng, query)
     features = draw_features(coordinates, DIM, source)

@@ -17,13 +17,13 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "model": (
-        "errors checks arrays signals places task weightings envelopes losses scores compression "
-        "law attention classifiers protocol"
+        "errors checks estimate arrays signals places task weightings envelopes losses scores "
+        "compression law attention classifiers protocol queries"
     ).split(),
     "theory": (
-        "alignment estimate capacity saddle newton asymptotics exact_oracles extremes "
-        "symmetric attention_oracle bayes_oracle sampled_oracles oracle prediction "
-        "detection regret"
+        "alignment capacity saddle newton asymptotics fluctuations query_spread finite_size "
+        "exact_oracles extremes symmetric attention_oracle bayes_oracle sampled_oracles oracle "
+        "prediction detection regret"
     ).split(),
     "simulation": (
         "devices algebra objective newton interior fitting separability joint outcome reduced "

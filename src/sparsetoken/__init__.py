@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sparsetoken.model.errors import InvalidInput as InvalidInput
     from sparsetoken.model.errors import NoMinimiserError as NoMinimiserError
     from sparsetoken.model.errors import WorkerDied as WorkerDied
+    from sparsetoken.model.estimate import Estimate as Estimate
     from sparsetoken.model.law import FeatureLaw as FeatureLaw
     from sparsetoken.model.law import Readout as Readout
     from sparsetoken.model.losses import Huber as Huber
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
     from sparsetoken.theory.asymptotics import solve_many as solve_many
     from sparsetoken.theory.asymptotics import solve_square as solve_square
     from sparsetoken.theory.capacity import separability_threshold as separability_threshold
-    from sparsetoken.theory.estimate import Estimate as Estimate
+    from sparsetoken.theory.finite_size import FinitePrediction as FinitePrediction
     from sparsetoken.theory.oracle import bayes_error as bayes_error
     from sparsetoken.theory.oracle import oracle_error as oracle_error
     from sparsetoken.theory.oracle import signal_threshold as signal_threshold
@@ -125,8 +126,9 @@ _HOMES = {
     ),
     "theory.capacity": ("separability_threshold",),
     "theory.asymptotics": ("solve", "solve_many", "solve_square", "Fit"),
-    "theory.estimate": ("Estimate",),
+    "model.estimate": ("Estimate",),
     "theory.oracle": ("oracle_error", "bayes_error", "signal_threshold"),
+    "theory.finite_size": ("FinitePrediction",),
     "theory.prediction": ("predict", "learning_curve", "capacity", "Prediction", "LearningCurve"),
     "simulation.results": ("Simulation",),
     "simulation.experiment": ("simulate",),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.simulation.reduced import learn_query
+from sparsetoken.model.queries import draw_query
 
 DIM, REPEATS = 1000, 10
 LOSSES = [st.Logistic(), st.Square(), st.SquaredHinge(), st.Huber(), st.Huber(width=0.5)]
@@ -111,7 +111,7 @@ def test_the_difference_in_cosine_shrinks_like_one_over_dim():
     means, errors = [], []
     for dim in dims:
         n = round(1.5 * dim)
-        draws = [learn_query(task, protocol, int(dim), n, rng).cosine for _ in range(20_000)]
+        draws = [draw_query(task, protocol, int(dim), n, rng).cosine for _ in range(20_000)]
         means.append(np.mean(draws))
         errors.append(np.std(draws) / np.sqrt(len(draws)))
     check_slope(dims, np.array(means) - theory, np.array(errors))

@@ -12,6 +12,7 @@ from scipy.stats import ks_2samp
 
 import sparsetoken as st
 import witness as plain
+from sparsetoken.model.queries import draw_query
 from sparsetoken.simulation import reduced
 from sparsetoken.simulation.devices import Device
 
@@ -128,7 +129,7 @@ def test_the_query_alone(task, loss):
     protocol = st.Protocol(query_samples=4.0, loss=loss)
     rng = np.random.default_rng(5)
     dim, n = 3, 24  # so few that a wrong number of degrees of freedom shows
-    ours = [reduced.learn_query(task, protocol, dim, n, rng) for _ in range(4000)]
+    ours = [draw_query(task, protocol, dim, n, rng) for _ in range(4000)]
     signal = np.eye(dim)[0]
     theirs = []
     for _ in range(4000):
@@ -158,7 +159,7 @@ def test_drawn_features_have_their_explicit_coordinates(count):
 
 
 def test_one_token_has_no_query():
-    query = reduced.learn_query(st.Task(1, 1, 3.0), st.Protocol(), 10, 20, np.random.default_rng(0))
+    query = draw_query(st.Task(1, 1, 3.0), st.Protocol(), 10, 20, np.random.default_rng(0))
     assert query == (0.0, 0.0, 0.0)
     run = st.simulate(st.Task(1, 1, 3.0), st.Attention(), st.Protocol(), 30, 2)
     tokens = st.simulate(st.Task(1, 1, 3.0), st.Attention(), st.Protocol(), 30, 2, sampler="tokens")

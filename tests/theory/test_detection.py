@@ -10,6 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from sparsetoken.model.classifiers import Attention, Pooled
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
 from sparsetoken.studies.oracles import DetectionCell, RegretCell
 from sparsetoken.theory import extremes
@@ -22,7 +23,6 @@ from sparsetoken.theory.detection import (
     maximum_boundary,
     rare_and_weak,
 )
-from sparsetoken.theory.estimate import Estimate
 from sparsetoken.theory.oracle import bayes_error, oracle_error
 from sparsetoken.theory.regret import _log_odds, attention_regret
 from sparsetoken.theory.symmetric import log_elementary

@@ -14,7 +14,7 @@ import scipy.stats
 
 import sparsetoken as st
 import witness as plain
-from sparsetoken.simulation.reduced import learn_query
+from sparsetoken.model.queries import draw_query
 from sparsetoken.theory import sampled_oracles
 from sparsetoken.theory.detection import detection_error
 from sparsetoken.theory.regret import attention_regret
@@ -103,7 +103,7 @@ def test_laws_against_tokens(name):
 def test_alignment_to_three_digits(task):
     """Large and often enough to see a forgotten factor 1 − ρ."""
     dim, rng = 2000, np.random.default_rng(5)
-    drawn = [learn_query(task, PROTOCOL, dim, 3 * dim, rng) for _ in range(200)]
+    drawn = [draw_query(task, PROTOCOL, dim, 3 * dim, rng) for _ in range(200)]
     expected = st.align(task, PROTOCOL)
     for name in ("cosine", "norm"):
         values = np.array([getattr(query, name) for query in drawn])

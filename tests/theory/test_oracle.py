@@ -17,12 +17,12 @@ from scipy.special import gammaln, logsumexp, ndtr
 from scipy.stats import hypergeom
 
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.places import log_subset_sums
 from sparsetoken.model.task import Task
 from sparsetoken.theory import attention_oracle, exact_oracles, extremes, oracle, symmetric
 from sparsetoken.theory.attention_oracle import mean_of_replicates
 from sparsetoken.theory.bayes_oracle import BayesOracle
-from sparsetoken.theory.estimate import Estimate
 from sparsetoken.theory.oracle import bayes_error, oracle_error, signal_threshold
 
 REFERENCES = json.loads((Path(__file__).parents[1] / "reference" / "oracle.json").read_text())

@@ -175,18 +175,25 @@ def _noise_cloud(length: int, seed: int, points: int) -> Iterator[FloatArray]:
     """Normal noise in blocks of shape (points, length); one that fits in memory is kept."""
     if length * points <= _BLOCK:
         return iter(_kept_cloud(length, seed, points))
-    return _sobol_normals(length, seed, points)
+    return sobol_normals(length, seed, points)
 
 
 @lru_cache(maxsize=4)
 def _kept_cloud(length: int, seed: int, points: int) -> tuple[FloatArray, ...]:
-    blocks = tuple(_sobol_normals(length, seed, points))
+    blocks = tuple(sobol_normals(length, seed, points))
     for block in blocks:
         block.setflags(write=False)
     return blocks
 
 
-def _sobol_normals(length: int, seed: int, count: int) -> Iterator[FloatArray]:
+def normal_cloud(width: int, seed: int, count: int) -> FloatArray:
+    """Scrambled Sobol normals (count, width) of mean 0 and covariance 1, or nearly so where the
+    count is not a power of two."""
+    whole_net = 1 << (count - 1).bit_length()
+    return np.concatenate(list(sobol_normals(width, seed, whole_net)))[:count]
+
+
+def sobol_normals(length: int, seed: int, count: int) -> Iterator[FloatArray]:
     """Scrambled Sobol normals, in blocks.
 
     A cloud of short samples comes in one block, shifted and turned so that its mean is exactly 0

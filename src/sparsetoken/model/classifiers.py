@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.attention import (
     LONGEST,
+    attention_law,
     cached_attention_law,
     cloud_scores,
     draw_coordinates,
@@ -39,6 +40,9 @@ from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
+# Drafts of attention's laws: points of a class, fewer where tokens are many
+_FEWEST_POINTS, _MOST_POINTS, _DRAFT_NUMBERS = 1 << 8, 1 << 13, 1 << 19
+_FEW_POSITIONS, _FEW_SUBSETS = 40, 1 << 10  # up to which drafts tell positions apart
 _MANY_SUBSETS = 1 << 15  # sets of places averaged over in the scores of a `Vectorized` readout
 
 
@@ -77,6 +81,14 @@ class Classifier(Protocol):
         """The law of the features, in the limit of many dimensions."""
         ...
 
+    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """A law for predictions at finite size, quick to make.
+
+        Coarser where `law` takes long; the noise is the same for every query. With every direction
+        along which finitely many samples tell a readout something else than infinitely many.
+        """
+        ...
+
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
@@ -107,6 +119,8 @@ class Pooled:
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """Two Gaussians: one atom a class, exact; or one for every θR, where it varies."""
         return _linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
+
+    draft = law
 
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
@@ -143,6 +157,14 @@ class Vectorized:
         if not task.uniform_places:
             return self.law_by_position(task)
         return _linear_law(task, 1 / math.sqrt(task.length), 1.0, features_per_dim=task.length)
+
+    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """One coordinate per position, if sets of places are few: each is learned on its own."""
+        _check_white(task)
+        few = task.length <= _FEW_POSITIONS and not task.varies
+        if few and math.comb(task.length, task.sparsity) <= _FEW_SUBSETS:
+            return self.law_by_position(task)
+        return self.law(task)
 
     def law_by_position(self, task: Task) -> FeatureLaw:
         """One coordinate per position, one atom per set of places."""
@@ -254,6 +276,15 @@ class Attention:
         plain = replace(task, prevalence=0.5, places=None)  # the law does not depend on them
         law = cached_attention_law(plain, cosine, sharpness, weighting=self.weighting)
         return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
+
+    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """A law of fewer points, made anew each time."""
+        cosine, sharpness = self._query(query)
+        _check_length(task)
+        points = 1 << (_DRAFT_NUMBERS // task.length).bit_length() - 1
+        points = min(max(points, _FEWEST_POINTS), _MOST_POINTS)
+        plain = replace(task, places=None)
+        return attention_law(plain, cosine, sharpness, points=points, weighting=self.weighting)
 
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None

@@ -81,3 +81,28 @@ class Protocol:
     def with_readout_samples(self, readout_samples: float) -> Protocol:
         """The same protocol with another number of samples for the readout."""
         return replace(self, readout_samples=readout_samples)
+
+    def counts(self, owner: str, dim: int, learns_query: bool) -> tuple[int, int]:
+        """n₀ and n₁ in dimension d; n₀ is 0 for a classifier that learns no query.
+
+        >>> Protocol(query_samples=2.0, readout_samples=4.0).counts("", 100, learns_query=True)
+        (200, 400)
+        """
+        found = []
+        for name, least, needed in (
+            ("query_samples", 1, learns_query),
+            ("readout_samples", 2, True),  # a sample of each class
+        ):
+            share = getattr(self, name)
+            if not needed:
+                found.append(0)
+                continue
+            real(owner, name, share, above=0)  # inf has no finite size
+            count = round(share * dim)
+            if count < least:
+                raise InvalidInput(
+                    f"{owner}: {name}·dim must be at least {least}, got "
+                    f"{share:g}·{dim} = {count} samples"
+                )
+            found.append(count)
+        return found[0], found[1]

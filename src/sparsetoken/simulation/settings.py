@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sparsetoken.model.checks import real, whole
+from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Attention, Classifier
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.protocol import Protocol
@@ -80,29 +80,13 @@ class Settings:
                 "simulate: training must be 'stages' for a weighting other than softmax (whose "
                 f"gradient joint training follows), got {self.training!r}"
             )
-        if self.sizes[1] < 2:
-            raise InvalidInput(
-                "simulate: readout_samples·dim must be at least 2 (a sample of each class), got "
-                f"{self.protocol.readout_samples:g}·{self.dim} = {self.sizes[1]} samples"
-            )
-        if self.classifier.learns_query and self.sizes[0] < 1:
-            raise InvalidInput(
-                "simulate: query_samples·dim must be at least 1, got "
-                f"{self.protocol.query_samples:g}·{self.dim} = {self.sizes[0]} samples"
-            )
+        self.sizes  # noqa: B018 (enough samples in each stage)
         Device(dtype=self.dtype)  # checked; the device itself need only be where the work is done
 
     @property
     def sizes(self) -> tuple[int, int]:
         """n₀ and n₁."""
-        counts = []
-        for name in ("query_samples", "readout_samples"):
-            share = getattr(self.protocol, name)
-            needed = name == "readout_samples" or self.classifier.learns_query
-            if needed:
-                real("simulate", name, share, above=0)  # inf has no finite size
-            counts.append(round(share * self.dim) if needed else 0)
-        return counts[0], counts[1]
+        return self.protocol.counts("simulate", self.dim, self.classifier.learns_query)
 
     @property
     def place(self) -> Device:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, wrightomega
 
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
-from sparsetoken.theory.estimate import Estimate
 from sparsetoken.theory.exact_oracles import crossing, mean_and_maximum
 from sparsetoken.theory.extremes import REPLICATES, Rest, SoftmaxSums, softmax_sums
 

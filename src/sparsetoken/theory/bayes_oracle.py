@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
 from sparsetoken.theory.attention_oracle import mean_of_replicates, sampled_threshold
-from sparsetoken.theory.estimate import Estimate
 from sparsetoken.theory.exact_oracles import mean_and_maximum
 from sparsetoken.theory.extremes import REPLICATES, Rest, Tokens, row_blocks
 from sparsetoken.theory.symmetric import log_elementary

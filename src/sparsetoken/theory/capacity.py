@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sparsetoken.model.errors import ConvergenceError
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.theory.estimate import Estimate
 
 FloatArray = NDArray[np.float64]
 

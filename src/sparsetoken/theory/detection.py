@@ -41,10 +41,10 @@ from scipy.special import ndtr
 
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.errors import InvalidInput
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
 from sparsetoken.theory.attention_oracle import AttentionOracle, mean_of_replicates
 from sparsetoken.theory.bayes_oracle import BayesOracle
-from sparsetoken.theory.estimate import Estimate
 from sparsetoken.theory.exact_oracles import mean_and_maximum, not_plain
 from sparsetoken.theory.extremes import LARGEST, MOST_TOKENS, draw_rest, drawn_tokens
 

@@ -25,8 +25,8 @@ from scipy.special import gammaln, log_ndtr, ndtr
 
 from sparsetoken.model.classifiers import Vectorized
 from sparsetoken.model.errors import InvalidInput
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
-from sparsetoken.theory.estimate import Estimate
 
 FloatArray = NDArray[np.float64]
 

@@ -26,12 +26,12 @@ from typing import Protocol
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.errors import InvalidInput
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.theory import extremes, sampled_oracles
 from sparsetoken.theory.attention_oracle import AttentionOracle
 from sparsetoken.theory.bayes_oracle import BayesOracle, sampled_orders
-from sparsetoken.theory.estimate import Estimate
 from sparsetoken.theory.exact_oracles import Gaussian, LinearOracle, not_plain, trivial_error
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier, Query, Vectorized
 from sparsetoken.model.errors import InvalidInput
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.scores import Scores
@@ -24,7 +26,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.theory.alignment import align
 from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.capacity import separability_threshold
-from sparsetoken.theory.estimate import Estimate
+from sparsetoken.theory.finite_size import FinitePrediction, finite_predictions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +129,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False)
-class LearningCurve(Sequence[Prediction]):
+class LearningCurve(Sequence[Any]):
     """Predictions along a range of readout samples, with their numbers as arrays.
 
     >>> from sparsetoken import Pooled
@@ -137,7 +139,7 @@ class LearningCurve(Sequence[Prediction]):
     """
 
     readout_samples: FloatArray
-    predictions: tuple[Prediction, ...]
+    predictions: tuple[Prediction, ...] | tuple[FinitePrediction, ...]
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -147,7 +149,7 @@ class LearningCurve(Sequence[Prediction]):
             return LearningCurve(self.readout_samples[index], self.predictions[index])
         return self.predictions[index]
 
-    def __iter__(self) -> Iterator[Prediction]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.predictions)
 
     def _column(self, name: str) -> FloatArray:
@@ -173,17 +175,69 @@ class LearningCurve(Sequence[Prediction]):
         """Area under the ROC curve, shape (points,)."""
         return self._column("auc")
 
+    @property
+    def spread(self) -> FloatArray:
+        """Standard deviation of the test error between training sets, 0 in the limit; (points,)."""
+        return np.array([getattr(each, "spread", 0.0) for each in self.predictions])
+
     def to_frame(self) -> pd.DataFrame:
         """A table with one row per number of samples."""
         import pandas as pd
 
-        names = ("test_error", "train_error", "train_loss", "auc", "bias", "residual")
+        names = ["test_error", "train_error", "train_loss", "auc", "bias", "residual"]
+        if self.predictions and isinstance(self.predictions[0], FinitePrediction):
+            names.insert(1, "spread")
         columns = {name: self._column(name) for name in names}
         return pd.DataFrame({"readout_samples": self.readout_samples, **columns})
 
 
-def predict(task: Task, classifier: Classifier, protocol: Protocol) -> Prediction:
-    """Train the classifier on the task by the protocol, in the limit of many dimensions.
+@overload
+def predict(
+    task: Task, classifier: Classifier, protocol: Protocol, dim: None = None, *, seed: int = 0
+) -> Prediction: ...
+
+
+@overload
+def predict(
+    task: Task, classifier: Classifier, protocol: Protocol, dim: int, *, seed: int = 0
+) -> FinitePrediction: ...
+
+
+def predict(
+    task: Task,
+    classifier: Classifier,
+    protocol: Protocol,
+    dim: int | None = None,
+    *,
+    seed: int = 0,
+) -> Prediction | FinitePrediction:
+    """Train the classifier on the task by the protocol: in the limit, or in `dim` dimensions.
+
+    Parameters
+    ----------
+    task, classifier, protocol
+        What is learned, by what, how.
+    dim : int, optional
+        Embedding dimension d: then means over training sets of n₀ = query_samples·d and
+        n₁ = readout_samples·d samples, with the spread between them. Without it the limit of many
+        dimensions, in which all training sets are alike.
+    seed : int
+        Of the training sets drawn, where `dim` is given.
+
+    Returns
+    -------
+    Prediction or FinitePrediction
+        `.test_error`, `.train_error`, `.train_loss`, `.auc`, `.roc()`, `.on(other_task)`; with
+        `dim` also `.spread` and `.useless`.
+
+    Raises
+    ------
+    InvalidInput
+        For values that are not allowed.
+    NoMinimiserError
+        Without a ridge, where there is nothing to find.
+    ConvergenceError
+        If a certified residual is not reached.
 
     Examples
     --------
@@ -193,15 +247,29 @@ def predict(task: Task, classifier: Classifier, protocol: Protocol) -> Predictio
     >>> linear = predict(task, Pooled(), Protocol(readout_samples=4.0))
     >>> round(learned.test_error, 3), round(linear.test_error, 3)
     (0.04, 0.291)
+    >>> few = Protocol(query_samples=0.6, readout_samples=0.8)
+    >>> small = predict(task, Attention(), few, dim=100)
+    >>> small.test_error > small.spread > 0.01
+    True
     """
     _check_kinds("predict", task, classifier, protocol)
-    return learning_curve(task, classifier, protocol, [protocol.readout_samples])[0]
+    samples = [protocol.readout_samples]
+    found = learning_curve(task, classifier, protocol, samples, dim, seed=seed)
+    return found.predictions[0]
 
 
 def learning_curve(
-    task: Task, classifier: Classifier, protocol: Protocol, readout_samples: Sequence[float]
+    task: Task,
+    classifier: Classifier,
+    protocol: Protocol,
+    readout_samples: Sequence[float],
+    dim: int | None = None,
+    *,
+    seed: int = 0,
 ) -> LearningCurve:
-    """`predict` at many numbers of readout samples per dimension, solved together on one law.
+    """`predict` at many numbers of readout samples per dimension, solved together.
+
+    With `dim` the same queries, drawn once, serve all of them.
 
     Examples
     --------
@@ -219,10 +287,16 @@ def learning_curve(
             f"got {readout_samples!r}"
         )
     protocols = [protocol.with_readout_samples(value) for value in values]
-    query, law = trained_law(task, classifier, protocol)
     samples = np.array([each.readout_samples for each in protocols])
+    if dim is not None:
+        dim = whole("predict", "dim", dim, least=3, why="two directions, and others")
+        seed = whole("predict", "seed", seed, least=0)
     if not len(samples):
         return LearningCurve(samples, ())
+    if dim is not None:
+        finite = finite_predictions(task, classifier, protocols, dim, seed)
+        return LearningCurve(samples, tuple(finite))
+    query, law = trained_law(task, classifier, protocol)
     fits = solve_many(law, protocol.loss, protocol.ridge, samples / law.features_per_dim)
     predictions = tuple(
         Prediction(task, classifier, each, query, fit)

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, gammaln
 
 from sparsetoken.model.checks import whole
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
 from sparsetoken.theory.detection import middle_cut
-from sparsetoken.theory.estimate import Estimate
 from sparsetoken.theory.exact_oracles import not_plain
 from sparsetoken.theory.extremes import LARGEST
 from sparsetoken.theory.symmetric import POWERS, log_elementary

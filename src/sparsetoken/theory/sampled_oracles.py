@@ -23,10 +23,10 @@ from scipy.special import gammaln, logsumexp, ndtr, ndtri
 
 from sparsetoken.model.attention import attention_coordinates, token_scores
 from sparsetoken.model.errors import InvalidInput
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.theory.attention_oracle import mean_of_replicates
-from sparsetoken.theory.estimate import Estimate
 from sparsetoken.theory.exact_oracles import trivial_error
 from sparsetoken.theory.extremes import REPLICATES
 from sparsetoken.theory.symmetric import log_elementary
