@@ -100,14 +100,14 @@ class Readouts:
 
 
 def _scale_of_scores(fit: Fit) -> FloatArray:
-    """How the log of the scores' size, ½ log E[μ² + σ²r²], moves with (w, b, log ρ)."""
+    """How the log of the scores' size, ½ log(Var μ + E[σ²]r²), moves with (w, b, log ρ)."""
     law = fit.law.compressed
-    design = np.column_stack([law.means, np.ones(len(law.labels))])
-    mean = design @ np.append(fit.weights, fit.bias)
+    means = law.means - law.weights @ law.means  # (atoms, K)
+    score = means @ fit.weights
     variance = float(law.weights @ law.scales**2)
-    gradient = np.append((law.weights * mean) @ design, variance * fit.rest**2)
-    gradient[: len(law.noisy)] += variance * law.noisy * fit.weights
-    return np.asarray(gradient / (law.weights @ mean**2 + variance * fit.noise**2))
+    by_weights = (law.weights * score) @ means + variance * law.noisy * fit.weights
+    gradient = np.concatenate([by_weights, [0.0, variance * fit.rest**2]])
+    return np.asarray(gradient / (law.weights @ score**2 + variance * fit.noise**2))
 
 
 @dataclass(frozen=True, eq=False)
