@@ -118,8 +118,9 @@ def test_a_sample_of_one_class_is_reported():
         assert np.isnan(run.test_error[empty]).all() and np.isnan(run.auc[empty]).all()
         assert np.isfinite(run.cosine[empty]).all()  # the query was learned all the same
         assert np.isfinite(run.mean("test_error"))
-        with pytest.raises(ValueError, match="has no readout"):
-            run.scores(empty[0])
+        alone = run.scores(empty[0])  # it says "negative" of every sample
+        assert alone.test_error == pytest.approx(0.02) and alone.auc == 0.5
+        assert run.scores(empty[0], st.Task(5, 1, 4.0, 0.3)).test_error == pytest.approx(0.3)
     hopeless = st.simulate(st.Task(5, 1, 4.0, prevalence=1e-9), st.Pooled(), PROTOCOL, 10, 2)
     assert hopeless.failed == 2 and np.isnan(hopeless.mean("test_error"))
     assert hopeless.summary().empty
@@ -129,6 +130,8 @@ def test_a_fit_without_a_minimiser_is_reported():
     separable = st.Protocol(readout_samples=0.5, ridge=0.0)
     run = st.simulate(TASK, st.Pooled(), separable, 40, 2)
     assert run.failed == 2 and "use a positive ridge" in run.status[0]
+    with pytest.raises(st.InvalidInput, match="has no readout"):
+        run.scores(0)
 
 
 BAD = [

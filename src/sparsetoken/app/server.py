@@ -245,7 +245,7 @@ def doubts(state: State) -> str:
     """Sentences on a dimension and numbers of samples outside the tested range; mostly none."""
     query_samples = state.query_samples if state.query == "learned" else 0.0
     counts = [round(share * state.dim) for share in (query_samples, state.readout_samples)]
-    found = trust.warnings(state.task, state.dim, counts[0], counts[1], state.ridge)
+    found = trust.warnings(state.task, state.dim, counts[0], counts[1])
     return f"At d = {state.dim}: {'; '.join(found)}." if found else ""
 
 

@@ -30,6 +30,7 @@ FloatArray = NDArray[np.float64]
 # these many equally likely slices of the first coordinate (see docs/theory.md for what it costs).
 _DEGREE, _SLICES = 4, 4
 _FINE_DEGREE, _FINE_SLICES = 4, 32
+_DRAFT_DEGREE, _DRAFT_POINTS = 3, 1 << 11
 _FEW_ATOMS = 4096
 
 
@@ -207,21 +208,34 @@ class FeatureLaw:
 
         Slices are those of the first coordinate; at most two directions.
         """
+        return self.selected(*self.selection(degree, slices))
+
+    def draft_selection(self) -> tuple[NDArray[np.intp], FloatArray]:
+        """A hundred atoms or two that stand for a sampled law in drafts, and their weights."""
+        return self.selection(_DRAFT_DEGREE, _SLICES, _DRAFT_POINTS)
+
+    def selection(
+        self, degree: int, slices: int, points: int | None = None
+    ) -> tuple[NDArray[np.intp], FloatArray]:
+        """Which atoms the smaller law has, and their weights; some of the first points alone."""
         chosen, weights = [], []
         for label in (1.0, -1.0):
-            index = np.flatnonzero(self.labels == label)
-            points = np.column_stack([self.means[index], np.log(self.scales[index])])
-            moving = np.ptp(points, axis=0) > 1e-12
+            index = np.flatnonzero(self.labels == label)[:points]
+            places = np.column_stack([self.means[index], np.log(self.scales[index])])
+            moving = np.ptp(places, axis=0) > 1e-12
             moving[0] = True
-            kept, new = compress(points[:, moving], self.weights[index], degree, slices)
+            kept, new = compress(places[:, moving], self.weights[index], degree, slices)
             chosen.append(index[kept])
             weights.append(new)
-        index = np.concatenate(chosen)
+        return np.concatenate(chosen), np.concatenate(weights)
+
+    def selected(self, index: NDArray[np.intp], weights: FloatArray) -> FeatureLaw:
+        """Some of the atoms, with other weights."""
         return FeatureLaw(
             self.labels[index],
             self.means[index],
             self.scales[index],
-            np.concatenate(weights),
+            weights,
             self.noisy,
             self.features_per_dim,
         )

@@ -118,6 +118,16 @@ class Scores:
     negative: Mixture
     prevalence: float
 
+    @classmethod
+    def always(cls, label: float, prevalence: float) -> Scores:
+        """Of a classifier that says one class of every sample: what one class alone teaches.
+
+        >>> Scores.always(-1.0, prevalence=0.2).test_error, Scores.always(-1.0, 0.2).auc
+        (0.2, 0.5)
+        """
+        same = Mixture(np.array([label]), np.zeros(1), np.ones(1))
+        return cls(same, same, prevalence)
+
     @cached_property
     def false_positive_rate(self) -> float:
         """P(score > 0) for a negative sample."""

@@ -244,8 +244,8 @@ class Plan:
         reasons = []
         if goal.bad(best.value) > 0.98 * goal.hopeless(self.task):
             reasons.append("so few samples teach next to nothing")
-        if attention.tuned is not None and attention.tuned.query is not None:
-            cosine = attention.tuned.query.cosine
+        if attention.tuned is not None and attention.tuned.prediction.cosine is not None:
+            cosine = attention.tuned.prediction.cosine
             pays = "attention pays" if best is attention else "attention does not pay"
             reasons.append(f"the query's cosine with the signal would be {cosine:.3f}, {pays}")
         ceiling = self.capacities[best.classifier]

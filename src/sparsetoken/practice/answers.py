@@ -3,7 +3,7 @@ r"""Questions with an unknown: the fewest samples, the least strength, the great
 All are one search along `ease`, a logarithm that grows as the task gets easier. At fixed knobs the
 badness falls with ease and meets the target somewhere; there the knobs are tuned again, which can
 only make it easier; and so on until nothing moves. Knobs that are off by ε cost ε² in badness, so
-three rounds do. The last digits come from the full law.
+three rounds do. The last digits come from predictions at the size in question.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Literal
 from scipy.optimize import brentq
 
 from sparsetoken.model.attention import LONGEST
+from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.task import Task
 from sparsetoken.practice.tuning import FAR, NEAR, Knobs, Tuned, Tuner
 
@@ -124,6 +125,9 @@ def approach(
     if knobs is None:
         ease = _informative(tuner, line, target)
         knobs = tuner.search(*line.at(ease), least=FAR)  # it will be left at once
+    # Each round squares the distance of the knobs from the best (ε costs ε²); six are twice what it
+    # takes. Were they not enough, a slightly better answer would be missed: the one given is
+    # certified by `_settle` at these knobs.
     for _ in range(6):
         gap = _Gap(tuner, line, target, knobs)
         found = _crossing(gap, ease, line)
@@ -191,14 +195,14 @@ def _settle(
     ease: float,
     knobs: Knobs,
 ) -> tuple[float, Tuned] | None:
-    """On the full law: a value that meets the target, close to one that does not."""
+    """By predictions at that size: a value that meets the target, close to one that does not."""
     tried: dict[float, tuple[float, Tuned]] = {}
 
     def gap(at: float) -> float:
         x = line.value(at)
         if x not in tried:
             task, n = line.at(at, smooth=False)
-            tuned = tuner.train(task, int(n), knobs)
+            tuned = tuner.train(task, int(n), knobs, exact=False)
             tried[x] = tuner.asked.goal.bad(tuned.value) - target(task, n), tuned
         return tried[x][0]
 
@@ -228,8 +232,13 @@ def _settle(
             margin = 0.1 * (good - poor)
             ease = min(max(root, poor + margin), good - margin)
         ease = min(max(ease, line.hardest), line.easiest)
-    x = line.value(good)
-    return x, tried[x][1]
+    else:
+        raise ConvergenceError(
+            f"plan: the {line.unknown} of {tuner.name} lies between {line.value(poor):.6g} and "
+            f"{line.value(good):.6g} after 60 predictions, {TOLERANCE:g} of it is required"
+        )
+    task, n = line.at(good, smooth=False)
+    return line.value(good), tuner.train(task, int(n), knobs)
 
 
 def _close(line: Line, poor: float, good: float) -> bool:

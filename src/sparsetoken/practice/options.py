@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from sparsetoken.model.errors import InvalidInput
+from sparsetoken.model.estimate import Estimate
+from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.practice.answers import Line, Unknown
 from sparsetoken.practice.goals import Goal
@@ -22,7 +25,8 @@ class Option:
     """One classifier at its best: what it needs and what it gives.
 
     `needed` is the unknown that was asked for (None: out of reach, or nothing was asked), `value`
-    the goal's with the samples given or needed, `limit` the goal's with infinitely many samples.
+    the goal's with the samples given or needed, a mean over training sets of that size, `spread`
+    its standard deviation between them, `limit` the goal's with infinitely many samples.
     """
 
     classifier: str
@@ -31,25 +35,44 @@ class Option:
     limit: float
     tuned: Tuned | None
 
+    @property
+    def protocol(self) -> Protocol:
+        """How to train it: steps, ridge, samples for query and readout."""
+        if self.tuned is None:
+            raise InvalidInput(
+                f"Option: {self.classifier} has no protocol, the target is out of its reach"
+            )
+        return self.tuned.protocol
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation of the value between training sets; None where there is no value."""
+        return None if self.tuned is None else self.tuned.spread
+
+    @property
+    def useless(self) -> float | None:
+        """Chance of a training set whose query does not help; None without a query."""
+        return None if self.tuned is None else self.tuned.prediction.useless
+
     def row(self, unknown: Unknown | None) -> dict[str, Any]:
         """Flat, for tables."""
         row: dict[str, Any] = {"classifier": self.classifier}
         if unknown is not None:
             count = self.needed is not None and unknown != "strength"
             row[unknown] = int(self.needed or 0) if count else self.needed
-        row |= {"value": self.value, "limit": self.limit}
+        row |= {"value": self.value, "spread": self.spread, "limit": self.limit}
         names = ("query_count", "readout_count", "ridge", "cosine", "sharpness", "readout_step",
                  "bias_step", "query_step")  # fmt: skip
         row |= dict.fromkeys(names)
         if self.tuned is not None:
-            protocol, query = self.tuned.protocol, self.tuned.query
+            protocol, prediction = self.tuned.protocol, self.tuned.prediction
             row["query_count"], row["readout_count"] = (
                 self.tuned.query_count,
                 self.tuned.readout_count,
             )
             row["ridge"] = protocol.ridge
-            if query is not None:
-                row |= {"cosine": query.cosine, "sharpness": query.sharpness}
+            if prediction.cosine is not None:
+                row |= {"cosine": prediction.cosine, "sharpness": prediction.sharpness}
                 steps = ("readout_step", "bias_step", "query_step")
                 row |= {name: getattr(protocol, name) for name in steps}
         return row
@@ -57,9 +80,13 @@ class Option:
 
 @dataclass(frozen=True)
 class Check:
-    """Simulated runs of the recommended classifier: what one training run may look like."""
+    """Simulated runs of the recommended classifier: what one training run may look like.
 
-    predicted: float
+    A run whose training samples all had one class counts as what it is: one that says that class
+    of every sample.
+    """
+
+    predicted: Estimate
     values: tuple[float, ...]  # of the goal, one a run
 
     @property
@@ -73,12 +100,13 @@ class Check:
 
     def words(self, goal: Goal, dim: int) -> str:
         """Predicted and simulated, in a sentence."""
-        gap = (self.mean - self.predicted) / max(self.standard_error, 1e-300)
+        error = math.hypot(self.standard_error, self.predicted.standard_error)
+        gap = self.mean - self.predicted
+        apart = f"{gap / error:+.1f} standard errors" if abs(gap) < 1e3 * error else f"{gap:+.2g}"
         return (
             f"Check by {len(self.values)} simulated runs at dim {dim}: {goal.words} predicted "
             f"{self.predicted:.4f}, simulated {self.mean:.4f} ± {self.standard_error:.4f} "
-            f"({gap:+.1f} standard errors); single runs from {min(self.values):.4f} to "
-            f"{max(self.values):.4f}."
+            f"({apart}); single runs from {min(self.values):.4f} to {max(self.values):.4f}."
         )
 
 

@@ -25,9 +25,10 @@ from sparsetoken.practice.options import Check, Option, recommended, task_of
 from sparsetoken.practice.tuners import tuners
 from sparsetoken.practice.tuning import Asked, Tuner
 from sparsetoken.simulation.experiment import simulate
-from sparsetoken.theory.alignment import align, best_steps
+from sparsetoken.theory.alignment import align
 
-_REPEATS = 16  # of the check
+_REPEATS, _FEWEST_RUNS = 16, 4  # of the check
+_PATIENCE = 1.5  # seconds that a check nobody asked for may take
 _RARE = 0.1
 
 
@@ -48,10 +49,13 @@ def plan(
     unknown: Unknown | None = None,
     loss: Loss | None = None,
     weighting: Weighting = SOFTMAX,
-    check: bool = False,
+    check: bool | None = None,
     seed: int = 0,
 ) -> Plan:
     """Which pooling, how many labelled samples, how to split them between query and readout?
+
+    Every number is that of your size: a mean over training sets of so many samples in `dim`
+    dimensions, with the spread between them. What is recommended is best at that size.
 
     Give `samples` (what is reached with them?) or a target (how many samples does it take?), or
     both and the `unknown` to solve for.
@@ -81,22 +85,29 @@ def plan(
         Of all stages; Logistic() if not given.
     weighting : Weighting
         Of tokens by attention: Softmax(), HardMax(), TopK(k), Sparsemax().
-    check : bool
-        Simulate the recommended classifier at this `dim`, 16 runs.
+    check : bool, optional
+        Simulate the recommended classifier at this `dim`, 16 runs, as it stands. If not given,
+        as many runs as a second or two allow; none if that is fewer than four.
     seed : int
-        Of the check.
+        Of predictions and check.
 
     Returns
     -------
     Plan
-        Optima are optima to 1e-4 in the metric, unknowns right to 0.5 %. Nothing but the check is
-        random.
+        Values carry their standard errors, a few percent of the spread between training sets.
+
+    Raises
+    ------
+    InvalidInput
+        For values that are not allowed.
+    ConvergenceError
+        If a certified residual is not reached.
 
     Examples
     --------
     >>> advice = plan(Task(length=10, sparsity=1, strength=5.0), dim=200, samples=1600)
     >>> advice.best.classifier, round(advice.best.value, 3), round(advice["pooled"].value, 3)
-    ('attention', 0.023, 0.235)
+    ('attention', 0.023, 0.237)
     """
     if not isinstance(task, Task):
         raise InvalidInput(f"plan: task must be a Task, got {task!r}")
@@ -118,7 +129,11 @@ def plan(
             "plan: unknown must not be 'strength' for a strength that varies from sample to "
             f"sample, got task.strength={task.strength!r}"
         )
-    asked = Asked(dim, Logistic() if loss is None else loss, goal, weighting=weighting)
+    if check not in (None, False, True):
+        raise InvalidInput(f"plan: check must be True, False or None, got {check!r}")
+    seed = whole("plan", "seed", seed, least=0)
+    given = Logistic() if loss is None else loss
+    asked = Asked(dim, given, goal, weighting=weighting, seed=seed)
     Protocol(loss=asked.loss)  # refuses what is not a loss
     Attention(weighting=weighting)  # or not a weighting
     with one_blas_thread():
@@ -130,9 +145,11 @@ def plan(
         answer = task if best is None else task_of(best, task, samples, solved, dim)
         warnings = (
             *_warnings(there, goal, options[0], asked.loss),
-            *_doubts(answer, dim, best),
+            *_doubts(answer, dim, goal, best),
         )
-        seen = _simulated(task, best, asked, samples, solved, seed) if check and best else None
+        seen = None
+        if best is not None and check is not False:
+            seen = _simulated(answer, best, asked, _REPEATS if check else _affordable(best, answer))
     return Plan(task, goal, asked, solved, samples, options, warnings, seen)
 
 
@@ -187,26 +204,38 @@ def _option(tuner: Tuner, task: Task, samples: int | None, unknown: Unknown | No
     return Option(tuner.name, needed, tuned.value, limit, tuned)
 
 
-def _simulated(
-    task: Task, best: Option, asked: Asked, samples: int | None, unknown: Unknown | None, seed: int
-) -> Check:
+def _affordable(best: Option, task: Task) -> int:
+    """Runs of a check that take a second or two: they cost about 50 ns for each pair of a sample
+    and a column of its features (`make bench`), losses with kinks up to 25 times that."""
+    assert best.tuned is not None
+    n = best.tuned.readout_count
+    prediction = best.tuned.prediction
+    columns = prediction.dim * (task.length if best.classifier == "vectorized" else 1)
+    kinks = getattr(prediction.protocol.loss, "dual_box", None) is not None
+    seconds = n * min(n, columns) * 50e-9 * (25 if kinks else 1)
+    runs = int(min(_REPEATS, _PATIENCE / max(seconds, 1e-9)))
+    return runs if runs >= _FEWEST_RUNS else 0
+
+
+def _simulated(task: Task, best: Option, asked: Asked, repeats: int) -> Check | None:
     """The recommended classifier, trained again and again."""
-    assert best.tuned is not None and best.value is not None
-    task = task_of(best, task, samples, unknown, asked.dim)
+    assert best.tuned is not None
+    if not repeats:
+        return None
+    tuned = best.tuned
     run = simulate(
-        task, best.tuned.classifier, best.tuned.protocol, asked.dim, repeats=_REPEATS, seed=seed
+        task, tuned.classifier, tuned.protocol, asked.dim, repeats=repeats, seed=asked.seed
     )
-    values = [asked.goal.value(run.scores(repeat)) for repeat in range(_REPEATS)]
-    return Check(best.value, tuple(values))
+    values = [asked.goal.value(run.scores(repeat)) for repeat in range(repeats)]
+    return Check(tuned.value, tuple(values))
 
 
-def _doubts(task: Task, dim: int, best: Option | None) -> Iterator[str]:
-    """Why the numbers of the recommended option may be off, on its task."""
+def _doubts(task: Task, dim: int, goal: Goal, best: Option | None) -> Iterator[str]:
+    """What may disappoint about the recommended option, on its task."""
     if best is not None and best.tuned is not None:
         tuned = best.tuned
-        ridge = tuned.protocol.ridge if best.classifier == "pooled" else 0.0
-        for words in trust.warnings(task, dim, tuned.query_count, tuned.readout_count, ridge):
-            yield f"{words}; see check=True for what happens at this size"
+        yield from trust.scatter(goal.words, tuned.value, tuned.spread, tuned.prediction.useless)
+        yield from trust.warnings(task, dim, tuned.query_count, tuned.readout_count)
 
 
 def _warnings(task: Task, goal: Goal, attention: Option, loss: Loss) -> Iterator[str]:
@@ -218,13 +247,12 @@ def _warnings(task: Task, goal: Goal, attention: Option, loss: Loss) -> Iterator
             "target_auc, target_sensitivity or costs instead"
         )
     tuned = attention.tuned
-    if tuned is not None and tuned.query is not None:
-        samples = tuned.protocol.query_samples
-        plain = align(task, Protocol(samples, loss=loss)).cosine
-        steps = best_steps(task, loss, samples)
-        if plain < 0 < steps.cosine:
+    if tuned is not None and tuned.prediction.cosine is not None:
+        protocol = tuned.protocol
+        plain = align(task, Protocol(protocol.query_samples, loss=loss)).cosine
+        if plain < 0 < tuned.prediction.cosine:
             yield (
                 f"the default steps would turn the query away from the signal (cosine {plain:.2f});"
-                f" readout_step={steps.readout:g} and bias_step={steps.bias:.3g} give "
-                f"{steps.cosine:.2f}"
+                f" readout_step={protocol.readout_step:g} and bias_step={protocol.bias_step:.3g} "
+                f"give {tuned.prediction.cosine:.2f}"
             )

@@ -1,11 +1,10 @@
-"""When to trust a prediction: the rule of thumb that `sparsetoken reproduce universality` tests.
+"""What may disappoint about a prediction at a given size, in sentences.
 
-The theory is a limit. At finite size the mean test error over training runs is within
-
-    1/m + λL/d
-
-of the prediction, m the expected number of samples of the rarer class in the smaller stage; in most
-cases it is above it by a tenth to a half of that. docs/trust.md has the numbers.
+Finite size is in the numbers themselves (`predict(…, dim=d)`): their spread between training sets
+and the chance of a useless query are computed, not guessed. What is left to warn of is what was
+tested only so far: very few dimensions, where noise that is not Gaussian is not averaged out, a
+handful of samples of a class, samples far longer than their dimension. docs/trust.md has the
+experiments.
 """
 
 from __future__ import annotations
@@ -15,46 +14,47 @@ from collections.abc import Iterator
 from sparsetoken.model.task import Task
 
 LEAST_DIM = 20  # the smallest dimension with other noise than Gaussian in that test
-FEWEST = 20  # samples of a class, below which 1/m is above 0.05
+FEWEST = 5  # samples of a class; with fewer, training sets have little in common
 LONGEST = 12  # tokens per dimension, the most in that test
-STRONGEST = 1.0  # ridge times length: the ridge over the variance of a pooled feature
-_NOTABLE = 0.01  # a share of λL/d that is worth a sentence
+_WIDE = 0.25  # of a value: a spread worth a sentence
+_OFTEN = 0.01  # a chance worth a sentence
 
 
-def allowance(
-    task: Task, dim: int, query_count: int, readout_count: int, ridge: float = 0.0
-) -> float:
-    """How far the mean test error over training runs may be from the prediction.
+def scatter(words: str, value: float, spread: float, useless: float | None) -> Iterator[str]:
+    """How much training sets of that size differ, if it is much; a chance of a useless query.
+
+    >>> list(scatter("test error", 0.04, 0.02, 0.06))[0]
+    'training sets of this size differ much: test error 0.04 is a mean, with a standard deviation \
+of 0.02 between them'
+    """
+    if spread > _WIDE * min(value, 1 - value):
+        yield (
+            f"training sets of this size differ much: {words} {value:.3g} is a mean, with a "
+            f"standard deviation of {spread:.2g} between them"
+        )
+    if useless is not None and useless > _OFTEN:
+        yield (
+            f"{useless:.0%} of training sets give a query that does not help: with it attention is "
+            "no better than mean pooling"
+        )
+
+
+def warnings(task: Task, dim: int, query_count: int, readout_count: int) -> list[str]:
+    """Sentences on what is outside the range in which predictions were tested; mostly none.
 
     `query_count` is 0 for a classifier that learns no query.
-
-    >>> allowance(Task(10, 1, 5.0, prevalence=0.2), 200, query_count=400, readout_count=1000)
-    0.0125
-    """
-    rarer = min(task.prevalence, 1 - task.prevalence)
-    counts = [count for count in (query_count, readout_count) if count]
-    fewest = min(counts, default=0) * rarer
-    return (1 / fewest if fewest > 0 else float("inf")) + ridge * task.length / dim
-
-
-def warnings(
-    task: Task, dim: int, query_count: int, readout_count: int, ridge: float = 0.0
-) -> list[str]:
-    """Sentences on what is outside the range in which the prediction was tested; mostly none.
 
     >>> warnings(Task(10, 1, 5.0), 200, query_count=400, readout_count=800)
     []
     """
-    return list(_warnings(task, dim, query_count, readout_count, ridge))
+    return list(_warnings(task, dim, query_count, readout_count))
 
 
-def _warnings(
-    task: Task, dim: int, query_count: int, readout_count: int, ridge: float
-) -> Iterator[str]:
+def _warnings(task: Task, dim: int, query_count: int, readout_count: int) -> Iterator[str]:
     if dim < LEAST_DIM:
         yield (
-            f"dim={dim} is small (below {LEAST_DIM}) and the theory is a limit of many dimensions: "
-            "single training runs scatter widely, noise that is not Gaussian is not averaged out"
+            f"dim={dim} is small (below {LEAST_DIM}): noise that is not Gaussian is not averaged "
+            "out, single training runs scatter widely"
         )
     rarer = min(task.prevalence, 1 - task.prevalence)
     name = "positive" if task.prevalence <= 0.5 else "negative"
@@ -62,20 +62,12 @@ def _warnings(
     few = {stage: count for stage, count in stages.items() if 0 < count * rarer < FEWEST}
     if few:
         stage = min(few, key=few.__getitem__)
-        expected = few[stage] * rarer
         yield (
-            f"about {expected:.2g} of the {few[stage]} samples for the {stage} will be {name} "
-            f"(below {FEWEST}): the mean test error may be off by up to about {1 / expected:.2g}"
+            f"about {few[stage] * rarer:.2g} of the {few[stage]} samples for the {stage} will be "
+            f"{name} (below {FEWEST}): training sets have little in common, means say little"
         )
     if task.length > LONGEST * dim:
         yield (
             f"length={task.length} is more than {LONGEST} times dim={dim}, the most that was "
             "tested: the query may align less than predicted"
-        )
-    off = ridge * task.length / dim
-    if ridge * task.length > STRONGEST and off > _NOTABLE:
-        yield (
-            f"ridge={ridge:.3g} times length={task.length} is above {STRONGEST:g}, strong beside "
-            "the variance of pooled tokens: the bias follows the classes as they were drawn, and "
-            f"the mean test error of mean pooling may be off by up to about {off:.2g}"
         )

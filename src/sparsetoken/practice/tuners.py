@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sparsetoken.model.attention import attention_law
-from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
-from sparsetoken.model.law import FeatureLaw
+from sparsetoken.model.attention import normal_cloud
+from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query, Vectorized
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.practice.descent import descend
-from sparsetoken.practice.tuning import FAR, NEAR, Asked, Knobs, Tuned, Tuner
-from sparsetoken.theory.alignment import Steps, align, best_steps
+from sparsetoken.practice.tuning import FAR, NEAR, Asked, Draft, Knobs, Tuned, Tuner
+from sparsetoken.theory.alignment import Steps, best_steps
+from sparsetoken.theory.finite_size import finite_predictions
+from sparsetoken.theory.query_spread import NORMALS, few_queries, spread_queries
 
 _LIMIT_RIDGES = np.array([1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3])  # with n = ∞ it moves the threshold
 _LIMIT_SHARPNESSES = (0.1, 0.4, 1.2, 3.5, 10.0, 40.0)
 _SHARES = (0.01, 0.99)
 _SHARPNESSES = (1e-3, 50.0)
-# Drafts: points of a class to score on (fewer where tokens are many), to compress and solve on
-_SCORED, _SOLVED, _FEWEST, _DRAFT_NUMBERS = 1 << 13, 1 << 11, 1 << 8, 1 << 19
-_DEGREE, _SLICES = 3, 4
+_LARGEST_STEP = 1e9  # that a protocol takes
+
+
+def _tuned(
+    asked: Asked,
+    task: Task,
+    classifier: Classifier,
+    protocol: Protocol,
+    counts: tuple[int, int],
+    knobs: Knobs,
+    exact: bool,
+) -> Tuned:
+    """What `predict` says of a classifier at the size asked for."""
+    (prediction,) = finite_predictions(
+        task, classifier, [protocol], asked.dim, asked.seed, exact=exact
+    )
+    value, spread = prediction.test_error, prediction.spread
+    if asked.goal.name != "error":
+        value, spread = prediction.training_sets.average(asked.goal.value)
+    return Tuned(classifier, protocol, *counts, knobs, prediction, value, spread)
 
 
 class LinearTuner(Tuner):
@@ -36,9 +55,10 @@ class LinearTuner(Tuner):
         super().__init__(name, asked)
         self.classifier = classifier
 
-    def _law(self, task: Task) -> FeatureLaw:
+    def _draft(self, task: Task, n: float) -> Draft:
         self.asked.work.laws += 1
-        return self.classifier.law(task)
+        law = self.classifier.law(task)
+        return Draft(law.compressed, law, n)
 
     def search(
         self,
@@ -48,32 +68,23 @@ class LinearTuner(Tuner):
         radius: float = 0.3,
         least: float = NEAR,
     ) -> Knobs:
-        law = self._law(task)  # a wide search takes milliseconds: no start is needed
-        return Knobs(self.best_ridge(law, self._per_feature(law, n), None)[0])
+        # a wide search takes milliseconds: no start is needed
+        return Knobs(self.best_ridge(self._draft(task, n), None)[0])
 
     def draft(self, task: Task, n: float, knobs: Knobs) -> tuple[float, Knobs]:
-        law = self._law(task)
-        ridge, bad = self.best_ridge(law, self._per_feature(law, n), knobs.ridge)
+        ridge, bad = self.best_ridge(self._draft(task, n), knobs.ridge)
         return bad, Knobs(ridge)
 
     def glance(self, task: Task, n: float) -> float:
-        law = self._law(task)
-        return self.best_ridge(law, self._per_feature(law, n), None)[1]
+        return self.best_ridge(self._draft(task, n), None)[1]
 
-    def train(self, task: Task, n: int, knobs: Knobs) -> Tuned:
-        law = self._law(task)
-        ridge, _ = self.best_ridge(law, self._per_feature(law, n), knobs.ridge)
-        (fit,) = self._solve(law, self._per_feature(law, n), np.array([ridge]))
+    def train(self, task: Task, n: int, knobs: Knobs, exact: bool = True) -> Tuned:
+        ridge, _ = self.best_ridge(self._draft(task, n), knobs.ridge)
         protocol = Protocol(readout_samples=n / self.asked.dim, loss=self.asked.loss, ridge=ridge)
-        value = self.asked.goal.value(fit.scores)
-        return Tuned(self.classifier, protocol, None, 0, n, Knobs(ridge), value, fit.scores)
+        return _tuned(self.asked, task, self.classifier, protocol, (0, n), Knobs(ridge), exact)
 
     def limit(self, task: Task) -> float:
-        goal = self.asked.goal
-        return goal.of_badness(self.best_ridge(self._law(task), math.inf, None)[1])
-
-    def _per_feature(self, law: FeatureLaw, n: float) -> float:
-        return n / self.asked.dim / law.features_per_dim
+        return self.asked.goal.of_badness(self.best_ridge(self._draft(task, math.inf), None)[1])
 
 
 class AttentionTuner(Tuner):
@@ -81,14 +92,30 @@ class AttentionTuner(Tuner):
 
     def __init__(self, asked: Asked) -> None:
         super().__init__("attention", asked)
+        self.classifier = Attention(weighting=asked.weighting)
         self._steps: dict[tuple[Task, float], Steps] = {}
 
-    def steps(self, task: Task, query_samples: float) -> Steps:
-        """The best steps for so many samples; kept."""
-        key = (task, query_samples)
+    def steps(self, task: Task, query_count: float) -> Steps:
+        """The best steps for so many samples at this size; kept."""
+        key = (task, query_count)
         if key not in self._steps:
-            self._steps[key] = best_steps(task, self.asked.loss, query_samples)
+            dim = self.asked.dim
+            self._steps[key] = best_steps(task, self.asked.loss, query_count / dim, dim)
         return self._steps[key]
+
+    def protocol(self, task: Task, counts: tuple[float, float], sharpness: float) -> Protocol:
+        """With the best steps, and the query step that gives this sharpness, in the geometric
+        mean over training sets."""
+        steps, dim = self.steps(task, counts[0]), self.asked.dim
+        protocol = Protocol(
+            counts[0] / dim, counts[1] / dim, self.asked.loss,
+            readout_step=steps.readout, bias_step=steps.bias, query_step=1.0,
+        )  # fmt: skip
+        _, natural = spread_queries(task, protocol, dim, counts[0], _normals())
+        if natural.min() <= 0:  # there is nothing to attend to
+            return protocol
+        step = sharpness / math.exp(float(np.log(natural).mean()))
+        return replace(protocol, query_step=min(max(step, 1e-300), _LARGEST_STEP))
 
     def search(
         self,
@@ -119,64 +146,57 @@ class AttentionTuner(Tuner):
         return best[1]
 
     def draft(self, task: Task, n: float, knobs: Knobs) -> tuple[float, Knobs]:
-        small, cloud, samples = self._draft_law(task, n, knobs.share, knobs.sharpness)
-        ridge, bad = self.best_ridge(small, samples, knobs.ridge, cloud)
-        return bad, knobs._replace(ridge=ridge)
+        """The ridge is the best of the middle query; then a few queries stand for all."""
+        drafts = self._drafts(task, n, knobs.share, knobs.sharpness)
+        ridge, bad = self.best_ridge(drafts[0], knobs.ridge)
+        total = drafts[0].weight * bad
+        for other in drafts[1:]:
+            total += other.weight * float(self.badnesses(other, np.array([ridge]))[0])
+        return total, knobs._replace(ridge=ridge)
 
     def glance(self, task: Task, n: float) -> float:
         return self._rough(task, n, 0.3, 2.0)[0]
 
     def _rough(self, task: Task, n: float, share: float, sharpness: float) -> tuple[float, Knobs]:
-        small, cloud, samples = self._draft_law(task, n, share, sharpness)
-        ridge, bad = self.rough_ridge(small, samples, cloud)
+        """At the middle query alone."""
+        (draft,) = self._drafts(task, n, share, sharpness, queries=1)
+        ridge, bad = self.rough_ridge(draft)
         return bad, Knobs(ridge, share, sharpness)
 
-    def _draft_law(
-        self, task: Task, n: float, share: float, sharpness: float
-    ) -> tuple[FeatureLaw, FeatureLaw, float]:
-        """A law of a hundred atoms to solve on, a cloud to score on, samples per dimension."""
-        per_dim = n / self.asked.dim
-        cosine = self.steps(task, share * per_dim).cosine
-        return *self._draft(task, cosine, sharpness), (1 - share) * per_dim
+    def _drafts(
+        self, task: Task, n: float, share: float, sharpness: float, queries: int = 3
+    ) -> list[Draft]:
+        """A draft for each of a few queries, the middle one first; all on the same atoms."""
+        counts = share * n, (1 - share) * n
+        protocol = self.protocol(task, counts, sharpness)
+        drawn = spread_queries(task, protocol, self.asked.dim, counts[0], _normals())
+        found: list[Draft] = []
+        selection = None
+        for weight, cosine, tau in few_queries(*drawn, queries):
+            self.asked.work.laws += 1
+            tau = min(max(tau, _SHARPNESSES[0]), _SHARPNESSES[1])
+            law = self.classifier.draft(task, Query(cosine * tau, tau, tau))
+            if selection is None:
+                selection = law.draft_selection()
+            found.append(Draft(law.selected(*selection), law, counts[1], weight))
+        return found
 
-    def _draft(self, task: Task, cosine: float, sharpness: float) -> tuple[FeatureLaw, FeatureLaw]:
-        self.asked.work.laws += 1
-        points = 1 << (_DRAFT_NUMBERS // task.length).bit_length() - 1
-        points = min(max(points, _FEWEST), _SCORED)
-        plain = replace(task, places=None)
-        cloud = attention_law(
-            plain, cosine, sharpness, points=points, weighting=self.asked.weighting
-        )
-        return cloud.head(min(points, _SOLVED)).smaller(_DEGREE, _SLICES), cloud
-
-    def train(self, task: Task, n: int, knobs: Knobs) -> Tuned:
-        dim, loss = self.asked.dim, self.asked.loss
+    def train(self, task: Task, n: int, knobs: Knobs, exact: bool = True) -> Tuned:
         query_count = min(max(round(knobs.share * n), 1), n - 2)
-        per_dim = query_count / dim, (n - query_count) / dim
-        steps = self.steps(task, per_dim[0])
-        protocol = Protocol(
-            *per_dim, loss, 1.0, readout_step=steps.readout, bias_step=steps.bias, query_step=1.0
-        )
-        scale = align(task, protocol).sharpness
-        if scale > 0:  # else there is nothing to attend to
-            protocol = replace(protocol, query_step=min(knobs.sharpness / scale, 1e9))
-        query = align(task, protocol)
-        attention = Attention(weighting=self.asked.weighting)
-        law = attention.law(task, query)
-        self.asked.work.laws += 1
-        ridge, _ = self.best_ridge(law.compressed, per_dim[1], knobs.ridge, law)
-        (fit,) = self._solve(law, per_dim[1], np.array([ridge]))
-        return Tuned(
-            attention, replace(protocol, ridge=ridge), query, query_count, n - query_count,
-            knobs._replace(ridge=ridge), self.asked.goal.value(fit.scores), fit.scores,
-        )  # fmt: skip
+        counts = query_count, n - query_count
+        protocol = replace(self.protocol(task, counts, knobs.sharpness), ridge=knobs.ridge)
+        return _tuned(self.asked, task, self.classifier, protocol, counts, knobs, exact)
 
     def limit(self, task: Task) -> float:
         """Cosine 1, the best sharpness."""
 
+        def draft(sharpness: float) -> Draft:
+            self.asked.work.laws += 1
+            law = self.classifier.draft(task, Query(sharpness, sharpness, sharpness))
+            return Draft(law.selected(*law.draft_selection()), law, math.inf)
+
         def objective(x: float) -> float:
-            small, cloud = self._draft(task, 1.0, math.exp(x))
-            return float(self._badnesses(small, math.inf, _LIMIT_RIDGES[:1], cloud)[0])
+            return float(self.badnesses(draft(math.exp(x)), _LIMIT_RIDGES[:1])[0])
 
         grid = np.log(_LIMIT_SHARPNESSES)
         values = np.array([objective(x) for x in grid])
@@ -192,8 +212,13 @@ class AttentionTuner(Tuner):
         best = float(np.clip(best, grid[0], grid[-1]))
         law = Attention(1.0, math.exp(best), self.asked.weighting).law(task)
         self.asked.work.laws += 1
-        bad = self._badnesses(law.compressed, math.inf, _LIMIT_RIDGES, law)
+        bad = self.badnesses(Draft(law.compressed, law, math.inf), _LIMIT_RIDGES)
         return self.asked.goal.of_badness(float(bad.min()))
+
+
+@lru_cache(maxsize=1)
+def _normals() -> FloatArray:
+    return normal_cloud(NORMALS, 1, 128)
 
 
 def _inside(x: FloatArray) -> tuple[float, float]:

@@ -1,11 +1,13 @@
-r"""The best a classifier does with n samples: ridge, split, steps and sharpness tuned.
+r"""The best a classifier does with n samples in d dimensions: ridge, split, steps, sharpness tuned.
 
-Linear classifiers have one knob, the ridge. Attention has the share of samples that teach the
+What is tuned is the mean over training sets of that size (`theory/finite_size.py`), not the limit:
+a ridge or a step that is best in the limit can be ruinous where the share of positives is the drawn
+one. Linear classifiers have one knob, the ridge. Attention has the share of samples that teach the
 query, the steps, the sharpness τ and the ridge. Steps act through the query alone: a small readout
-step and the right bias step give the highest cosine s, the query step then gives any τ. What is
-left is a search over (share, τ), each with its own best s and best ridge, on draft laws whose noise
-is the same everywhere: the optimum is found on a smooth surface. What is reported comes from the
-full law there.
+step and the right bias step give the highest mean cosine, the query step then gives any τ. What is
+left is a search over (share, τ), each with its own best ridge, on draft laws whose noise is the
+same everywhere, with a few queries that stand for all: the optimum is found on a smooth surface.
+What is reported comes from `predict(…, dim=d)` there.
 """
 
 from __future__ import annotations
@@ -13,19 +15,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from sparsetoken.model.classifiers import Classifier, Query
+from sparsetoken.model.attention import normal_cloud
+from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.losses import Loss, Square
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.practice.goals import Goal
 from sparsetoken.theory.asymptotics import Fit, solve_many
+from sparsetoken.theory.finite_size import FinitePrediction, Readouts
 
 _WIDE = np.geomspace(1e-4, 100.0, 5)  # ridges to begin with
 # Ratios of neighbouring ridges, later
@@ -34,6 +39,7 @@ _LARGE_STEPS: tuple[float, ...] = (3.0, 1.5)
 _LEAST_RIDGE = 1e-5
 _ALIKE = 4.0  # ratio of ridges and of samples of problems that begin with one another
 _FLAT = 1e-9  # badnesses closer than this are all the same
+_READOUTS = 16  # training sets of a draft, for each query
 FAR, NEAR = 0.5, 0.2  # in log sharpness and the logit of the share
 
 
@@ -62,6 +68,20 @@ class Asked:
     goal: Goal
     work: Work = field(default_factory=Work)
     weighting: Weighting = SOFTMAX
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """One query's law twice: a small one to solve on, one to score on; and the readout's samples.
+
+    `count` is n₁ (inf is the limit), `weight` that of the query among those that stand for all.
+    """
+
+    small: FeatureLaw
+    law: FeatureLaw
+    count: float
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +90,12 @@ class Tuned:
 
     classifier: Classifier
     protocol: Protocol
-    query: Query | None
     query_count: int
     readout_count: int
     knobs: Knobs
-    value: float  # of the goal
-    scores: Scores
+    prediction: FinitePrediction
+    value: Estimate  # of the goal: its mean over training sets,
+    spread: Estimate  # and its standard deviation between them
 
 
 class Tuner(ABC):
@@ -106,8 +126,11 @@ class Tuner(ABC):
         """The badness of the goal at these knobs but the best ridge near theirs; those knobs."""
 
     @abstractmethod
-    def train(self, task: Task, n: int, knobs: Knobs) -> Tuned:
-        """The classifier with whole numbers of samples, on the full law, at the best ridge."""
+    def train(self, task: Task, n: int, knobs: Knobs, exact: bool = True) -> Tuned:
+        """The classifier with whole numbers of samples: what `predict` says of it at this size.
+
+        Queries drawn exactly jump from one n to the next; `exact=False` draws smooth ones.
+        """
 
     @abstractmethod
     def limit(self, task: Task) -> float:
@@ -121,26 +144,24 @@ class Tuner(ABC):
         """Search, then train."""
         return self.train(task, n, self.search(task, n))
 
-    def best_ridge(
-        self, law: FeatureLaw, samples: float, start: float | None, judge: FeatureLaw | None = None
-    ) -> tuple[float, float]:
-        """The ridge with the least badness, and that; solved on `law`, scored on `judge`.
+    def best_ridge(self, draft: Draft, start: float | None) -> tuple[float, float]:
+        """The ridge with the least badness, and that.
 
         From a start downhill in small steps, or from the best of a wide grid in large steps first,
         until both neighbours are worse; then to the bottom of the parabola through the three.
         """
-        judge = law if judge is None else judge
         ridge, bad, ratios = start, math.inf, _SMALL_STEPS
         if ridge is None:
-            ridge, _ = self.rough_ridge(law, samples, judge)
+            ridge, _ = self.rough_ridge(draft)
             ratios = _LARGE_STEPS
         for ratio in ratios:
             known: dict[float, float] = {}
+            # ends: badness falls at every move, and there are few ridges between the bounds
             while True:
                 near = [self._allowed(ridge * ratio**k) for k in (-1, 0, 1)]
                 new = np.array([each for each in dict.fromkeys(near) if each not in known])
                 if len(new):
-                    bad_there = self._badnesses(law, samples, new, judge)
+                    bad_there = self.badnesses(draft, new)
                     known |= zip(new.tolist(), bad_there.tolist(), strict=True)
                 if known[ridge] <= min(known[each] for each in near):
                     break
@@ -149,7 +170,7 @@ class Tuner(ABC):
             if bad < _FLAT:  # perfect
                 return ridge, bad
             if start is not None and np.ptp(list(known.values())) < _FLAT:
-                return self.best_ridge(law, samples, None, judge)  # nothing to go by
+                return self.best_ridge(draft, None)  # nothing to go by
             left, middle, right = (known[each] for each in near)
             bend, slope = left - 2 * middle + right, 0.5 * (right - left)
             if len(set(near)) == 3 and bend > 0:
@@ -160,21 +181,33 @@ class Tuner(ABC):
     def _allowed(self, ridge: float) -> float:
         return min(max(ridge, _LEAST_RIDGE), self.most_ridge)
 
-    def rough_ridge(
-        self, law: FeatureLaw, samples: float, judge: FeatureLaw
-    ) -> tuple[float, float]:
+    def rough_ridge(self, draft: Draft) -> tuple[float, float]:
         """The best of a wide grid of ridges, and its badness."""
-        bad = self._badnesses(law, samples, _WIDE, judge)
+        bad = self.badnesses(draft, _WIDE)
         best = int(np.argmin(bad))
         return float(_WIDE[best]), float(bad[best])
 
-    def _badnesses(
-        self, law: FeatureLaw, samples: float, ridges: FloatArray, judge: FeatureLaw
-    ) -> FloatArray:
-        fits = self._solve(law, samples, ridges)
-        bad = np.array([self.asked.goal.badness(judge.scores(fit.readout)) for fit in fits])
+    def badnesses(self, draft: Draft, ridges: FloatArray) -> FloatArray:
+        """The badness of the goal with each ridge: the mean over training sets for the error.
+
+        The other goals do not mind the threshold, which is what a finite training set gets wrong:
+        for them the limit, given the query, finds the best ridge as well.
+        """
+        size = len(draft.small.noisy)
+        free = self.asked.dim * draft.small.features_per_dim - size
+        fits = self._solve(draft.small, draft.count / free, ridges)
+        if self.asked.goal.name == "error" and math.isfinite(draft.count):
+            normals = _normals(size + 2)
+            bad = [
+                Readouts.around(None, draft.law, fit, draft.count, normals)
+                .test_errors(draft.law)
+                .mean()
+                for fit in fits
+            ]
+        else:
+            bad = [self.asked.goal.badness(draft.law.scores(fit.readout)) for fit in fits]
         self._last = fits[int(np.argmin(bad))]
-        return bad
+        return np.array(bad)
 
     def _solve(self, law: FeatureLaw, samples: float, ridges: FloatArray) -> list[Fit]:
         """From the last fit, if that was of a similar problem."""
@@ -185,3 +218,8 @@ class Tuner(ABC):
         ratios = [near.ridge / ridge for ridge in ridges] + [near.samples_per_dim / samples]
         alike = all(1 / _ALIKE < ratio < _ALIKE for ratio in ratios)  # not with nan: inf/inf
         return solve_many(law, loss, ridges, samples, near if alike else None)
+
+
+@lru_cache(maxsize=64)
+def _normals(width: int) -> FloatArray:
+    return normal_cloud(width, 0, max(_READOUTS, 1 << (4 * width - 1).bit_length()))

@@ -32,15 +32,17 @@ class Outcome:
     test_error: float = _NAN
     certificate: float = _NAN
     status: str = "ok"
+    lone_class: float = 0.0  # the label of all readout samples, if they had but one
     seconds: float = _NAN
 
 
-def one_class(labels: FloatArray) -> str | None:
-    """Why no readout can be fitted to these labels; None if it can."""
+def one_class(labels: FloatArray, query: Query | None = None) -> Outcome | None:
+    """What is left where no readout can be fitted to these labels; None if one can."""
     if abs(labels.sum()) < len(labels):
         return None
     sign = "positive" if labels[0] > 0 else "negative"
-    return f"one class only: all {len(labels)} readout samples are {sign}"
+    words = f"one class only: all {len(labels)} readout samples are {sign}"
+    return Outcome(query=query, status=words, lone_class=float(labels[0]))
 
 
 def training_numbers(scores: Array, labels: FloatArray, loss: Loss) -> tuple[float, float]:

@@ -46,9 +46,9 @@ def run(
     """One run of the protocol with n₀, n₁ = sizes."""
     query, source = _learned(task, classifier, protocol, dim, sizes[0], seed, device)
     labels = task.sample_labels(sizes[1], source.rng)
-    problem = one_class(labels)
-    if problem:
-        return Outcome(query=query, status=problem)
+    alone = one_class(labels, query)
+    if alone is not None:
+        return alone
     coordinates = classifier.draw(task, labels, source.rng, query)
     features = draw_features(coordinates, dim, source)
     fitted = fit(features, labels, protocol.loss, protocol.ridge)

@@ -130,8 +130,14 @@ class Simulation:
         return len(self.outcomes) - sum(self._fitted)
 
     def scores(self, repeat: int, other_task: Task | None = None) -> Scores:
-        """Test scores of one repeat's readout: every metric, on this task or on another one."""
+        """Test scores of one repeat's readout: every metric, on this task or on another one.
+
+        A repeat whose readout samples had one class says that class of every sample.
+        """
         outcome = self.outcomes[repeat]
+        if outcome.lone_class:
+            shown = self.settings.task if other_task is None else other_task
+            return Scores.always(outcome.lone_class, shown.prevalence)
         if outcome.readout is None:
             raise InvalidInput(f"Simulation: repeat {repeat} has no readout ({outcome.status})")
         task = self.settings.task if other_task is None else other_task

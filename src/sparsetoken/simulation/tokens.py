@@ -119,9 +119,9 @@ def run(
     elif isinstance(classifier, Attention):
         direction = frozen_query(classifier, signal, rng)
     labels = for_readout.labels[: sizes[1]]
-    problem = one_class(labels)
-    if problem:
-        return Outcome(query=query, status=problem)
+    alone = one_class(labels, query)
+    if alone is not None:
+        return alone
     if isinstance(classifier, Vectorized) and sizes[1] < task.length * dim:
         return _by_coordinates(for_readout, for_test, protocol)
     if training in ("joint", "joint with free query"):

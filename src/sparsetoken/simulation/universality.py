@@ -209,9 +209,9 @@ def run_departed(settings: Settings, departure: Departure, index: int) -> Outcom
         overlap = float(gradient @ seen / np.linalg.norm(seen))
         query = Query(overlap, norm, protocol.inverse_temperature * norm)
         direction = protocol.inverse_temperature * gradient
-    problem = one_class(readouts.labels)
-    if problem:
-        return Outcome(query=query, status=problem)
+    alone = one_class(readouts.labels, query)
+    if alone is not None:
+        return alone
     blocks = [classifier.features(tokens, direction) for _, tokens in readouts.samples()]
     fitted = fit(np.concatenate(blocks), readouts.labels, protocol.loss, protocol.ridge)
     wrong = 0.0

@@ -23,14 +23,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from sparsetoken.model.attention import normal_cloud
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.theory.query_spread import NORMALS, spread_queries
 
 
 class _Limits(NamedTuple):
@@ -133,6 +136,10 @@ def alignment_rate(task: Task, protocol: Protocol) -> float:
     return (spread + at.noise) / (2 * along**2)
 
 
+_LARGEST_STEP = 1e9  # that a protocol takes
+_BIAS_STEPS = np.append(0.0, np.geomspace(0.03, 60.0, 12))  # tried at finite size
+
+
 class Steps(NamedTuple):
     """Of readout and bias, and the cosine they give."""
 
@@ -141,7 +148,7 @@ class Steps(NamedTuple):
     cosine: float
 
 
-def best_steps(task: Task, loss: Loss, query_samples: float) -> Steps:
+def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = None) -> Steps:
     r"""The readout and bias step with the highest cosine; the query step does not change it.
 
     As η_w → 0 (a larger readout step only adds noise to the logits) the slopes h are those at b¹,
@@ -154,11 +161,19 @@ def best_steps(task: Task, loss: Loss, query_samples: float) -> Steps:
     largest at x = M⁻¹u. That fixes the ratio of the slopes, hence b¹ and η_b. With rare positives
     the bias step matters: too small, it turns the query away from the signal.
 
+    That is the limit. Near equal classes it asks for η_b ~ 1/(2π−1), while the share of positives
+    among n₀ samples is off by 1/√n₀: with `dim` the bias step is the one with the highest mean
+    cosine over training sets of that size, and that mean is returned.
+
     >>> rare = Task(length=17, sparsity=2, strength=4.0, prevalence=0.1)
     >>> steps = best_steps(rare, Protocol().loss, query_samples=2.6)
     >>> round(steps.bias, 1), round(steps.cosine, 2)
     (6.1, 0.71)
     >>> align(rare, Protocol(query_samples=2.6)).cosine < 0
+    True
+    >>> even = Task(length=10, sparsity=1, strength=5.0, prevalence=0.499)
+    >>> limit, finite = (best_steps(even, Protocol().loss, 2.0, dim).bias for dim in (None, 200))
+    >>> limit > 20 * finite
     True
     """
     readout, bias = 0.01, 1.0
@@ -175,10 +190,51 @@ def best_steps(task: Task, loss: Loss, query_samples: float) -> Steps:
     if u.any() and prevalence != 0.5:  # else there is no signal, or the bias stays 0
         up, down = np.linalg.solve(matrix, u)
         bias = _bias_for(loss, -down / up, sign=1 if prevalence > 0.5 else -1)
-        bias /= -c * (2 * prevalence - 1)
+        bias = min(bias / (-c * (2 * prevalence - 1)), _LARGEST_STEP)
+    if dim is not None:
+        return _best_at_size(task, loss, query_samples, dim, readout, bias)
     steps = {"readout_step": readout, "bias_step": bias}
     found = align(task, Protocol(query_samples=query_samples, loss=loss, **steps))
     return Steps(readout, bias, found.cosine)
+
+
+def _best_at_size(
+    task: Task, loss: Loss, query_samples: float, dim: int, readout: float, limit: float
+) -> Steps:
+    """The bias step with the highest mean cosine: the best of a grid, then of a parabola.
+
+    The grid has in it the limit's best, whose peak can be narrow.
+    """
+    protocol = Protocol(query_samples=query_samples, loss=loss, readout_step=readout)
+    normals = _few_normals()
+
+    def means(steps: FloatArray) -> FloatArray:
+        cosine, _ = spread_queries(
+            task, protocol, dim, query_samples * dim,
+            np.tile(normals, (len(steps), 1)), np.repeat(steps, len(normals)),
+        )  # fmt: skip
+        return np.asarray(cosine.reshape(len(steps), -1).mean(axis=1))
+
+    grid = np.unique(np.concatenate([_BIAS_STEPS, limit * np.array([0.85, 1.0, 1.15])]))
+    values = means(grid)
+    best = int(np.argmax(values))
+    step, value = float(grid[best]), float(values[best])
+    if 1 < best < len(grid) - 1:  # neighbours are positive
+        x, y = np.log(grid[best - 1 : best + 2]), values[best - 1 : best + 2]
+        bend, slope, _ = np.polyfit(x - x[1], y, 2)
+        if bend < 0:
+            trial = float(
+                np.clip(np.exp(x[1] - slope / (2 * bend)), grid[best - 1], grid[best + 1])
+            )
+            at_trial = float(means(np.array([trial]))[0])
+            if at_trial > value:
+                step, value = trial, at_trial
+    return Steps(readout, step, value)
+
+
+@lru_cache(maxsize=1)
+def _few_normals() -> FloatArray:
+    return normal_cloud(NORMALS, 0, 64)
 
 
 def _bias_for(loss: Loss, ratio: float, sign: int) -> float:

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
-from sparsetoken.model.scores import Mixture, Scores, phi_ratio
+from sparsetoken.model.scores import Scores, phi_ratio
 from sparsetoken.model.task import Task
 from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.fluctuations import readout_covariance
@@ -49,7 +50,7 @@ _QUERIES, _EVALUATED = 512, 32  # drawn, and of these with a law and a solve
 _EXACT = 1 << 14  # samples up to which queries are drawn exactly; beyond, their sums are normal
 _NUMBERS = 1 << 20  # samples drawn for queries, at most
 _READOUTS, _MANY_READOUTS = 8, 256  # of each query evaluated; of the only one
-_SOLVED, _DEGREE, _SLICES = 1 << 11, 3, 4  # points a class of a draft that are compressed, and how
+_SCORED = 1 << 12  # points a class of a draft on which metrics other than the error are taken
 _RARE = 1e-12  # a chance not worth a thought
 
 
@@ -72,7 +73,7 @@ class Readouts:
 
     @classmethod
     def around(
-        cls, query: Query | None, law: FeatureLaw, fit: Fit, n: int, normals: FloatArray
+        cls, query: Query | None, law: FeatureLaw, fit: Fit, n: float, normals: FloatArray
     ) -> Readouts:
         """Of n samples each, from normals (sets, K + 2)."""
         centre = np.append(fit.weights, fit.bias)
@@ -134,14 +135,18 @@ class TrainingSets:
         True
         """
         means, variances = [], []
-        for each in self.readouts:
+        few = 2 if len(self.readouts) > 1 else 64
+        for place, each in enumerate(self.readouts):
             law = each.law if task is None else self.classifier.draft(task, each.query)
             if metric is None:
                 values = each.test_errors(law)
-            else:
-                values = np.array([metric(scores) for scores in each.scores(law)])
+            else:  # by two readouts a query, others each time: metrics take milliseconds
+                start = place * few % len(each.biases)
+                law = law.head(_SCORED) if law.sampled else law
+                some = islice(each.scores(law), start, start + few)
+                values = np.array([metric(scores) for scores in some])
             means.append(float(values.mean()))
-            variances.append(float(values.var()))
+            variances.append(float(values.var(ddof=0 if metric is None else 1)))
         lone = [
             (chance, scores.test_error if metric is None else metric(scores))
             for chance, scores in self.lone
@@ -257,12 +262,17 @@ def finite_predictions(
     protocols: Sequence[Protocol],
     dim: int,
     seed: int = 0,
+    exact: bool = True,
 ) -> list[FinitePrediction]:
-    """One prediction for each protocol; they differ in their readout samples alone."""
+    """One prediction for each protocol; they differ in their readout samples alone.
+
+    `exact=False` draws queries by the central limit: the same numbers for every n, no jumps.
+    """
     first = protocols[0]
     sizes = [each.counts("predict", dim, classifier.learns_query) for each in protocols]
     counts = np.array([readout for _, readout in sizes])
-    queries, draws = _queries(task, classifier, first, dim, sizes[0][0], seed)
+    n = sizes[0][0]
+    queries, draws = _queries(task, classifier, first, dim, n, seed, exact and n <= _EXACT)
     readouts: list[list[Readouts]] = [[] for _ in protocols]
     sets = _READOUTS if len(queries) > 1 else _MANY_READOUTS
     normals: FloatArray | None = None
@@ -274,7 +284,7 @@ def finite_predictions(
             raise InvalidInput(f"predict: dim must be above {size} for {classifier!r}, got {dim}")
         if normals is None:
             normals = normal_cloud(size + 2, seed + 1, sets * len(queries))
-        small = law.head(_SOLVED).smaller(_DEGREE, _SLICES) if law.sampled else law.compressed
+        small = law.selected(*law.draft_selection()) if law.sampled else law.compressed
         fits = solve_many(small, first.loss, first.ridge, counts / free)
         for place, fit in enumerate(fits):
             own = normals[index * sets : (index + 1) * sets]
@@ -287,12 +297,12 @@ def finite_predictions(
 
 
 def _queries(
-    task: Task, classifier: Classifier, protocol: Protocol, dim: int, n: int, seed: int
+    task: Task, classifier: Classifier, protocol: Protocol, dim: int, n: int, seed: int, exact: bool
 ) -> tuple[list[Query | None], FloatArray]:
     """Queries to evaluate, and (cosine, log sharpness) of all that were drawn, these first."""
     if not classifier.learns_query:
         return [None], np.zeros((1, 2))
-    if n <= _EXACT:
+    if exact:
         count = max(_EVALUATED, min(_QUERIES, _NUMBERS // n))
         rng = np.random.default_rng(seed)
         drawn = [draw_query(task, protocol, dim, n, rng) for _ in range(count)]
@@ -322,8 +332,7 @@ def _lone(task: Task, n: int) -> tuple[tuple[float, Scores], ...]:
     found = []
     for sign, chance in ((1.0, task.prevalence**n), (-1.0, (1 - task.prevalence) ** n)):
         if chance > _RARE:
-            always = Mixture(np.array([sign]), np.zeros(1), np.ones(1))
-            found.append((chance, Scores(always, always, task.prevalence)))
+            found.append((chance, Scores.always(sign, task.prevalence)))
     return tuple(found)
 
 
@@ -358,8 +367,6 @@ def _mean(values: FloatArray) -> Estimate:
 
 def _train_error(of: Readouts) -> float:
     """The fit's, on the atoms that test errors are computed on."""
-    from dataclasses import replace
-
     return replace(of.fit, law=of.law).train_error
 
 

@@ -30,9 +30,16 @@ NORMALS = 8  # that fix a query
 
 
 def spread_queries(
-    task: Task, protocol: Protocol, dim: int, n: int, normals: FloatArray
+    task: Task,
+    protocol: Protocol,
+    dim: int,
+    n: float,
+    normals: FloatArray,
+    bias_steps: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Cosines and sharpnesses of queries learned from n samples, from normals (queries, 8).
+
+    `bias_steps` (queries,) replace the protocol's.
 
     >>> normals = np.random.default_rng(0).standard_normal((1000, NORMALS))
     >>> cosine, _ = spread_queries(Task(10, 1, 5.0), Protocol(), 200, 400, normals)
@@ -58,7 +65,8 @@ def spread_queries(
     on_signal = -protocol.readout_step * (slope * share * dose + unit * along)
     off_signal = -protocol.readout_step * unit * across
     norm = np.hypot(on_signal, off_signal)
-    bias = -protocol.bias_step * slope * (2 * share - 1)
+    steps = protocol.bias_step if bias_steps is None else bias_steps
+    bias = -steps * slope * (2 * share - 1)
     # margins of positives, for each (θ, R), and of negatives; the middle term is a sample's own
     own = math.copysign(1.0, slope) * math.sqrt(variance / n)
     own_shift = own * (along * on_signal + across * off_signal)
@@ -78,9 +86,53 @@ def spread_queries(
     return cosines, protocol.inverse_temperature * abs(scale) * total
 
 
+def few_queries(
+    cosine: FloatArray, sharpness: FloatArray, count: int = 3
+) -> list[tuple[float, float, float]]:
+    """A few (weight, cosine, sharpness) that stand for many queries, the middle one first.
+
+    Gauss's quadrature for the cosines as they are (Lanczos on their diagonal matrix): averages of
+    polynomials of degree 2·count − 1 in the cosine are exact. Log sharpness follows the cosine by
+    its linear regression.
+
+    >>> x = np.random.default_rng(0).uniform(-1, 1, 1000)
+    >>> nodes = few_queries(x, np.ones(1000))
+    >>> bool(abs(sum(w * s**4 for w, s, _ in nodes) - np.mean(x**4)) < 1e-9)
+    True
+    """
+    logs = np.log(np.maximum(sharpness, 1e-300))
+    centre, size = float(cosine.mean()), float(cosine.std())
+    if size < 1e-9:
+        return [(1.0, centre, float(np.exp(logs.mean())))]
+    x = (cosine - centre) / size
+    vectors = [np.full(len(x), 1 / math.sqrt(len(x)))]
+    diagonal, beside = [], []
+    for _ in range(count):
+        image = x * vectors[-1]
+        diagonal.append(float(image @ vectors[-1]))
+        for other in vectors:  # all of them: rounding would let them drift
+            image = image - (image @ other) * other
+        beside.append(float(np.linalg.norm(image)))
+        if beside[-1] < 1e-9:  # fewer different cosines than nodes
+            break
+        vectors.append(image / beside[-1])
+    size_of = len(diagonal)
+    matrix = (
+        np.diag(diagonal) + np.diag(beside[: size_of - 1], 1) + np.diag(beside[: size_of - 1], -1)
+    )
+    nodes, axes = np.linalg.eigh(matrix)
+    slope = float(np.mean(x * logs))
+    found = [
+        (float(weight), min(1.0, max(-1.0, centre + size * float(node))),
+         math.exp(float(logs.mean()) + slope * float(node)))
+        for node, weight in zip(nodes, axes[0] ** 2, strict=True)
+    ]  # fmt: skip
+    return sorted(found, key=lambda each: abs(each[1] - centre))
+
+
 def _sums(
     task: Task,
-    n: int,
+    n: float,
     share: FloatArray,
     on_signal: FloatArray,
     norm: FloatArray,
