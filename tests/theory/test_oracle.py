@@ -498,7 +498,7 @@ def test_estimate_behaves_as_a_number():
     assert json.loads(json.dumps(estimate)) == 0.25
     assert hash(estimate) == hash(0.25)
     assert repr(estimate) == str(estimate) == "0.2500 ± 0.0010"
-    assert repr(Estimate(0.5)) == "0.5 ± 0"
+    assert repr(Estimate(0.5)) == "0.5"
     for twin in (
         pickle.loads(pickle.dumps(estimate)),
         copy.copy(estimate),

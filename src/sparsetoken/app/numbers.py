@@ -145,9 +145,9 @@ def chosen(state: State) -> dict[str, dict[str, float]]:
         for name, classifier in classifiers(state).items():
             p = predict(state.task, classifier, state.protocol)
             found[name] = {
-                "test_error": p.test_error, "auc": p.auc, "train_loss": p.train_loss,
-                "train_error": p.train_error,
-            }  # fmt: skip
+                number: float(getattr(p, number))
+                for number in ("test_error", "auc", "train_loss", "train_error")
+            }
     return found
 
 

@@ -137,7 +137,7 @@ def cloud_scores(
         mean = means @ readout.weights + readout.bias
         weight = np.full(len(mean), 1.0 / len(mean))
         sides.append(Mixture(mean, scales * readout.noise, weight))
-    return Scores(sides[0], sides[1], task.prevalence)
+    return Scores(sides[0], sides[1], task.prevalence, sampled=True)
 
 
 def _cloud(

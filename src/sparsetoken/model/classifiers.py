@@ -32,7 +32,7 @@ from sparsetoken.model.attention import (
     cloud_scores,
     draw_coordinates,
 )
-from sparsetoken.model.checks import real
+from sparsetoken.model.checks import real, whole
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
@@ -196,10 +196,13 @@ class Vectorized:
         noisy = np.ones(task.length, dtype=bool)
         return Coordinates(labels, means.astype(float), np.ones(len(labels)), noisy, task.length)
 
-    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+    def scores(
+        self, task: Task, readout: Readout, query: Query | None = None, *, seed: int = 0
+    ) -> Scores:
         """Test scores of a readout with one weight per position, or one for all of them alike.
 
-        All sets of places are averaged over, or 2^15 random ones where there are more.
+        All sets of places are averaged over, or 2^15 random ones where there are more (drawn with
+        the seed): then metrics have standard errors.
         """
         _check_white(task)
         if len(readout.weights) == 1:  # where the signal sits makes no difference
@@ -209,11 +212,12 @@ class Vectorized:
                 f"Vectorized: scores of a readout with {len(readout.weights)} positions need a "
                 f"task of that length (one weight per position), got {task.length}"
             )
-        if not task.varies and math.comb(task.length, task.sparsity) <= _MANY_SUBSETS:
+        few = not task.varies and math.comb(task.length, task.sparsity) <= _MANY_SUBSETS
+        if few:
             chosen, weights = _all_places(task)
             along = task.strength * np.asarray(readout.weights)[chosen].sum(axis=1)
         else:
-            rng = np.random.default_rng(0)
+            rng = np.random.default_rng(whole("Vectorized", "seed", seed, least=0))
             strength, sparsity = task.sample_signals(_MANY_SUBSETS, rng)
             places = task.sample_places(_MANY_SUBSETS, rng, sparsity)
             along = strength * (places @ np.asarray(readout.weights))
@@ -224,6 +228,7 @@ class Vectorized:
             Mixture(mean, deviation, weights),
             Mixture(np.array([float(readout.bias)]), deviation[:1], np.ones(1)),
             task.prevalence,
+            sampled=not few,
         )
 
 

@@ -16,6 +16,8 @@ class Estimate(float):
     >>> error = Estimate(0.25, standard_error=0.001)
     >>> error, error + 1, error.standard_error
     (0.2500 ± 0.0010, 1.25, 0.001)
+    >>> Estimate(0.5)  # exact
+    0.5
     """
 
     __slots__ = ("_sharpness", "_standard_error")
@@ -48,7 +50,9 @@ class Estimate(float):
 
     def __repr__(self) -> str:
         error = self.standard_error
-        if error == 0 or not math.isfinite(error):
+        if error == 0:
+            return repr(float(self))
+        if not math.isfinite(error):
             return f"{float(self)!r} ± {error:g}"
         digits = max(0, 1 - math.floor(math.log10(error)))
         return f"{float(self):.{digits}f} ± {error:.{digits}f}"

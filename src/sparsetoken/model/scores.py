@@ -8,13 +8,18 @@ Under a law a test sample scores μ_i + d_i G, with μ_i = Σ_k m_k w_k + b and 
     average precision ∫ πTPR/(πTPR + (1−π)FPR) dTPR
 
 Rates use every atom. AUC and average precision, which compare many with many, first merge atoms of
-nearly equal mean and deviation, keeping mean and variance.
+nearly equal mean and deviation, keeping mean and variance. Where atoms are draws, every metric is
+an `Estimate` whose standard error is the spread of the metric over 16 parts of them, divided by 4.
+For quasi-random draws that is an upper estimate: from about the spread between independent clouds
+up to some ten times it, where few tokens make the cloud very even (tests/model/test_scores.py).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +27,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from sparsetoken.model.checks import real, whole
+from sparsetoken.model.estimate import Estimate
 
 FloatArray = NDArray[np.float64]
 
 _STRATA, _STEPS = 32, 200  # of deviations and of means, at most, when atoms are merged
 _FEW = 256  # atoms that are compared pair by pair as they are
+_PARTS = 16  # of draws, for a standard error
 
 
 class Mixture(NamedTuple):
@@ -35,6 +42,15 @@ class Mixture(NamedTuple):
     mean: FloatArray
     deviation: FloatArray
     weight: FloatArray
+
+    def part(self, place: int) -> Mixture:
+        """One of the parts of a mixture of draws; the whole of a few exact atoms."""
+        size = len(self.mean) // _PARTS
+        if size < 2:
+            return self
+        rows = slice(place * size, (place + 1) * size)
+        weight = self.weight[rows]
+        return Mixture(self.mean[rows], self.deviation[rows], weight / weight.sum())
 
     def above(self, threshold: ArrayLike) -> FloatArray:
         """P(score > c) for each c, a tie counting half; any shape of thresholds."""
@@ -108,6 +124,9 @@ class Mixture(NamedTuple):
 class Scores:
     """The distribution of scores in each class, and every metric that follows from it.
 
+    `sampled` says that the atoms of at least one class are draws, in order: then metrics have
+    standard errors.
+
     >>> one = np.ones(1)
     >>> scores = Scores(Mixture(one, one, one), Mixture(-one, one, one), prevalence=0.5)
     >>> round(scores.test_error, 6), round(scores.auc, 6), round(scores.sensitivity(0.9), 6)
@@ -117,6 +136,14 @@ class Scores:
     positive: Mixture
     negative: Mixture
     prevalence: float
+    sampled: bool = False
+
+    def _estimate(self, value: float, metric: Callable[[Scores], float]) -> Estimate:
+        """A value with the standard error of the metric it is the value of."""
+        if not self.sampled:
+            return Estimate(value)
+        of = self.positive, self.negative, self.prevalence
+        return Estimate(value, partial(_spread_over_parts, metric, *of))
 
     @classmethod
     def always(cls, label: float, prevalence: float) -> Scores:
@@ -129,20 +156,23 @@ class Scores:
         return cls(same, same, prevalence)
 
     @cached_property
-    def false_positive_rate(self) -> float:
+    def false_positive_rate(self) -> Estimate:
         """P(score > 0) for a negative sample."""
-        return float(self.negative.above(0.0))
+        rate = float(self.negative.above(0.0))
+        return self._estimate(rate, lambda scores: scores.false_positive_rate)
 
     @cached_property
-    def false_negative_rate(self) -> float:
+    def false_negative_rate(self) -> Estimate:
         """P(score < 0) for a positive sample."""
-        return float(phi_ratio(-self.positive.mean, self.positive.deviation) @ self.positive.weight)
+        miss = phi_ratio(-self.positive.mean, self.positive.deviation) @ self.positive.weight
+        return self._estimate(float(miss), lambda scores: scores.false_negative_rate)
 
     @property
-    def test_error(self) -> float:
+    def test_error(self) -> Estimate:
         """π × false negative rate + (1 − π) × false positive rate."""
         rare = self.prevalence
-        return rare * self.false_negative_rate + (1 - rare) * self.false_positive_rate
+        value = rare * self.false_negative_rate + (1 - rare) * self.false_positive_rate
+        return self._estimate(value, lambda scores: scores.test_error)
 
     def roc(self, points: int = 201) -> tuple[FloatArray, FloatArray]:
         """False and true positive rates, both rising from 0 to 1; two arrays of `points`."""
@@ -155,7 +185,7 @@ class Scores:
         return false, true
 
     @cached_property
-    def auc(self) -> float:
+    def auc(self) -> Estimate:
         """Probability that a positive sample scores above a negative one."""
         up, down = self.positive.merged(), self.negative.merged()
         total: Any = 0.0
@@ -167,10 +197,10 @@ class Scores:
                 @ phi_ratio(gap, np.hypot(up.deviation[part, None], down.deviation))
                 @ down.weight
             )
-        return float(total)
+        return self._estimate(float(total), lambda scores: scores.auc)
 
     @cached_property
-    def average_precision(self) -> float:
+    def average_precision(self) -> Estimate:
         """Area under the precision–recall curve at this prevalence, by the trapezoidal rule.
 
         Thresholds are quantiles of the positive scores, dense at both ends.
@@ -187,13 +217,24 @@ class Scores:
         precision = true / np.maximum(true + false, np.finfo(float).tiny)
         recall = np.concatenate([[0.0], recall, [1.0]])
         precision = np.concatenate([precision[:1], precision, precision[-1:]])
-        return float(np.diff(recall) @ (precision[1:] + precision[:-1]) / 2)
+        area = float(np.diff(recall) @ (precision[1:] + precision[:-1]) / 2)
+        return self._estimate(area, lambda scores: scores.average_precision)
 
-    def sensitivity(self, specificity: float) -> float:
+    def sensitivity(self, specificity: float) -> Estimate:
         """True positive rate at the threshold with the given true negative rate."""
         specificity = real("sensitivity", "specificity", specificity, above=0, below=1)
         threshold = self.negative.quantile(1 - specificity)
-        return float(self.positive.above(threshold))
+        rate = float(self.positive.above(threshold))
+        return self._estimate(rate, lambda scores: scores.sensitivity(specificity))
+
+
+def _spread_over_parts(
+    metric: Callable[[Scores], float], positive: Mixture, negative: Mixture, prevalence: float
+) -> float:
+    """Standard error of a metric of draws, from its values on parts of them."""
+    parts = range(_PARTS)
+    values = [metric(Scores(positive.part(i), negative.part(i), prevalence)) for i in parts]
+    return float(np.std(values, ddof=1) / math.sqrt(_PARTS))
 
 
 def phi_ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:

@@ -23,7 +23,6 @@ FloatArray = NDArray[np.float64]
 # rounding stops the descent first (far in a Gaussian tail).
 _AIM, _CERTIFIED = 1e-12, 1e-9
 _NOTHING = 1e-300  # the floats end here
-_PARTS = 16  # of a sampled cloud, for its standard error
 
 
 def separability_threshold(law: FeatureLaw) -> Estimate:
@@ -63,16 +62,8 @@ def separability_threshold(law: FeatureLaw) -> Estimate:
 
 def _estimate(law: FeatureLaw, point: FloatArray, value: float) -> Estimate:
     """1/value; at the minimum its error is that of the average alone, to first order."""
-    if not law.sampled:
-        return Estimate(1.0 / value)
-    parts = np.zeros(_PARTS)
-    atoms = _atoms(law, point)
-    for label in (1.0, -1.0):
-        side = law.labels == label
-        blocks = np.array_split(atoms[side], _PARTS)
-        parts += law.weights[side].sum() * np.array([block.mean() for block in blocks])
-    error = parts.std(ddof=1) / np.sqrt(_PARTS)
-    return Estimate(1.0 / value, error / value**2)
+    average = law.average(_atoms(law, point))
+    return Estimate(1.0 / value, average.standard_error / value**2)
 
 
 def _search(

@@ -53,22 +53,22 @@ class Prediction:
     fit: Fit
 
     @property
-    def test_error(self) -> float:
+    def test_error(self) -> Estimate:
         """Probability that a fresh sample is misclassified."""
         return self.fit.test_error
 
     @property
-    def train_error(self) -> float:
+    def train_error(self) -> Estimate:
         """Fraction of the readout's training samples that are misclassified."""
         return self.fit.train_error
 
     @property
-    def train_loss(self) -> float:
+    def train_loss(self) -> Estimate:
         """Mean loss on the readout's training samples, without the ridge term."""
         return self.fit.train_loss
 
     @property
-    def auc(self) -> float:
+    def auc(self) -> Estimate:
         """Probability that a fresh positive sample scores above a fresh negative one."""
         return self.fit.auc
 
@@ -84,7 +84,7 @@ class Prediction:
 
     @property
     def residual(self) -> float:
-        """Largest scale-free residual of the equations solved; at most 1e-9."""
+        """Largest scale-free residual of the equations solved, at most 1e-9; see `fit.gap`."""
         return self.fit.residual
 
     @property
