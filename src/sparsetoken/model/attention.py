@@ -31,6 +31,14 @@ LONGEST = 20_000  # tokens in a sample of a law; Sobol sequences end soon after
 _CLOUD = 1 << 15  # quasi-random points per class
 _BLOCK = 1 << 23  # numbers held at once while a cloud is made: 64 MiB
 _IN_CACHE = 1 << 16  # numbers worked on at once
+_PARTS = 16  # of a cloud, for standard errors; as in `law.py`
+# Mixtures for rare samples, of positives and of negatives: how far one noise token is shifted up
+# and the signal tokens down, in standard deviations. Any are exact; these span the tails that
+# thresholds of 10 to 10⁴ samples per dimension average over.
+_SHIFTS = {
+    True: ((0.0, 0.0), (0.0, 1.5), (0.0, 2.5), (2.0, 1.5)),
+    False: ((0.0, 0.0), (1.5, 0.0), (2.5, 0.0), (3.5, 0.0)),
+}
 
 
 def attention_coordinates(
@@ -126,6 +134,74 @@ def attention_law(
     return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
 
 
+def tail_law(
+    task: Task, cosine: float, sharpness: float, weighting: Weighting = SOFTMAX, seed: int = 0
+) -> FeatureLaw:
+    """The law as weighted atoms, those of samples on the wrong side drawn more often.
+
+    Capacity is an average over rare samples: negatives with one large token, positives whose
+    signal tokens are weak, or both. A quarter of the points each are drawn as they are and with
+    three such shifts of the tokens' noise; weights are the ratio of the true density to that of
+    the mixture, averaged over the tokens that could have been the shifted one. No weight is above
+    4, and thresholds of thousands of samples per dimension are resolved to a part in a thousand.
+    """
+    points = _points(task.length) // len(_SHIFTS[True])
+    sides = []
+    for positive in (True, False):
+        blocks = [
+            _shifted_block(noise, task, cosine, sharpness, weighting, positive, shift)
+            for place, shift in enumerate(_SHIFTS[positive])
+            for noise in sobol_normals(task.normals, (seed, 1 + positive, place), points)
+        ]
+        means, scales, weights = (
+            np.concatenate(part).reshape(len(_SHIFTS[positive]), _PARTS, -1, *part[0].shape[1:])
+            for part in zip(*blocks, strict=True)
+        )
+        # one part of each mixture component after the other: standard errors come from parts
+        order = [np.swapaxes(each, 0, 1) for each in (means, scales, weights)]
+        sides.append((order[0].reshape(-1, 2), order[1].reshape(-1), order[2].reshape(-1)))
+    noisy = [False, True]
+    return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
+
+
+def _shifted_block(
+    noise: FloatArray,
+    task: Task,
+    cosine: float,
+    sharpness: float,
+    weighting: Weighting,
+    positive: bool,
+    shift: tuple[float, float],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means, scales and weights of draws whose noise is shifted: one noise token up, the signal
+    tokens down by a total of so many standard deviations."""
+    length = task.length
+    _, sparsity = task.signal_at(noise[:, length:])
+    ones = np.broadcast_to(sparsity if positive else 0, len(noise)).astype(int)
+    carriers = np.arange(length) < ones[:, None]  # (n, L)
+    roots = np.sqrt(np.maximum(ones, 1))
+    up, down = shift
+    room = ones < length  # for a token without signal
+    noise[np.flatnonzero(room), ones[room]] += up
+    noise[:, :length] -= carriers * (down / roots)[:, None]
+    tokens = noise[:, :length]
+    along = np.where(carriers, tokens, 0.0).sum(axis=1) / roots  # of signal tokens
+    log_ratio = np.full(len(noise), -np.inf)  # of the mixture's density to the true one
+    for high, low in _SHIFTS[positive]:
+        term = np.where(ones > 0, -low * along - 0.5 * low**2, 0.0)
+        if high:
+            lifted = np.where(carriers, -np.inf, high * tokens - 0.5 * high**2)
+            top = lifted.max(axis=1, initial=-np.inf, keepdims=True)
+            top = np.where(np.isfinite(top), top, 0.0)
+            total = np.exp(lifted - top).sum(axis=1) / np.maximum(length - ones, 1)
+            term = term + np.where(room, top[:, 0] + np.log(np.where(room, total, 1.0)), 0.0)
+        log_ratio = np.logaddexp(log_ratio, term)
+    weights = np.exp(math.log(len(_SHIFTS[positive])) - log_ratio)
+    classes = np.full(len(noise), float(positive))
+    means, scales = attention_coordinates(noise, classes, task, cosine, sharpness, weighting)
+    return means, scales, weights
+
+
 def cloud_scores(
     task: Task, cosine: float, sharpness: float, weighting: Weighting, readout: Readout
 ) -> Scores:
@@ -193,7 +269,7 @@ def normal_cloud(width: int, seed: int, count: int) -> FloatArray:
     return np.concatenate(list(sobol_normals(width, seed, whole_net)))[:count]
 
 
-def sobol_normals(length: int, seed: int, count: int) -> Iterator[FloatArray]:
+def sobol_normals(length: int, seed: int | tuple[int, ...], count: int) -> Iterator[FloatArray]:
     """Scrambled Sobol normals, in blocks.
 
     A cloud of short samples comes in one block, shifted and turned so that its mean is exactly 0

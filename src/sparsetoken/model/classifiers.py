@@ -31,6 +31,7 @@ from sparsetoken.model.attention import (
     cached_attention_law,
     cloud_scores,
     draw_coordinates,
+    tail_law,
 )
 from sparsetoken.model.checks import real, whole
 from sparsetoken.model.errors import InvalidInput
@@ -89,6 +90,10 @@ class Classifier(Protocol):
         """
         ...
 
+    def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """The same law, sampled ones with their rare samples drawn more often: for capacity."""
+        ...
+
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
@@ -120,7 +125,7 @@ class Pooled:
         """Two Gaussians: one atom a class, exact; or one for every θR, where it varies."""
         return _linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
 
-    draft = law
+    draft = tail_law = law
 
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
@@ -165,6 +170,8 @@ class Vectorized:
         if few and math.comb(task.length, task.sparsity) <= _FEW_SUBSETS:
             return self.law_by_position(task)
         return self.law(task)
+
+    tail_law = law
 
     def law_by_position(self, task: Task) -> FeatureLaw:
         """One coordinate per position, one atom per set of places."""
@@ -290,6 +297,12 @@ class Attention:
         points = min(max(points, _FEWEST_POINTS), _MOST_POINTS)
         plain = replace(task, places=None)
         return attention_law(plain, cosine, sharpness, points=points, weighting=self.weighting)
+
+    def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """The law by importance sampling of its tails."""
+        cosine, sharpness = self._query(query)
+        _check_length(task)
+        return tail_law(replace(task, places=None), cosine, sharpness, self.weighting)
 
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None

@@ -297,6 +297,10 @@ class FeatureLaw:
         parts = np.zeros(_PARTS)
         for label in (1.0, -1.0):
             side = self.labels == label
-            blocks = np.array_split(values[side], _PARTS)
-            parts += self.weights[side].sum() * np.array([block.mean() for block in blocks])
+            mass = self.weights[side]
+            sums = [
+                np.array([block.sum() for block in np.array_split(each, _PARTS)])
+                for each in (mass * values[side], mass)
+            ]
+            parts += mass.sum() * sums[0] / sums[1]
         return Estimate(mean, parts.std(ddof=1) / math.sqrt(_PARTS))

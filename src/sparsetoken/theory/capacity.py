@@ -29,9 +29,12 @@ def separability_threshold(law: FeatureLaw) -> Estimate:
     """α*: n/p below which the data are linearly separable.
 
     p counts features; `capacity(task, classifier)` gives samples per embedding dimension. For a
-    sampled law (attention) the standard error comes from 16 parts of its cloud. The result is inf,
-    with standard error inf, if the sampled atoms are separable themselves: then the threshold is
-    beyond what the cloud resolves (about 10⁴). For an exact law it is inf only beyond the floats.
+    sampled law (attention) the standard error comes from 16 parts of its cloud: with atoms drawn
+    as they come some percent at a few hundred samples per dimension, and biased upwards, since
+    the minimum fits what rare samples there are; with the law of `Attention.tail_law`, which
+    `capacity` takes, a part in a thousand. The result is inf, with standard error inf, if the
+    sampled atoms are separable themselves: then the threshold is beyond what the cloud resolves.
+    For an exact law it is inf only beyond the floats.
 
     >>> from sparsetoken.model.classifiers import Pooled
     >>> from sparsetoken.model.task import Task

@@ -134,7 +134,7 @@ class TrainingSets:
         >>> p.training_sets.average(lambda scores: scores.sensitivity(0.9)).mean < 0.6
         True
         """
-        means, variances = [], []
+        means, variances, cloud = [], [], 0.0
         few = 2 if len(self.readouts) > 1 else 64
         for place, each in enumerate(self.readouts):
             law = each.law if task is None else self.classifier.draft(task, each.query)
@@ -145,28 +145,36 @@ class TrainingSets:
                 law = law.head(_SCORED) if law.sampled else law
                 some = islice(each.scores(law), start, start + few)
                 values = np.array([metric(scores) for scores in some])
+            if place == len(self.readouts) // 2:  # what the law's finite cloud leaves open
+                scores = next(each.scores(law))
+                value = scores.test_error if metric is None else metric(scores)
+                cloud = getattr(value, "standard_error", 0.0)
             means.append(float(values.mean()))
             variances.append(float(values.var(ddof=0 if metric is None else 1)))
         lone = [
             (chance, scores.test_error if metric is None else metric(scores))
             for chance, scores in self.lone
         ]
-        return self.over_queries(means, variances, lone)
+        return self.over_queries(means, variances, lone, cloud)
 
     def over_queries(
         self,
         values: ArrayLike,
         variances: ArrayLike = 0.0,
         lone: Sequence[tuple[float, float]] = (),
+        cloud: float = 0.0,
     ) -> Average:
-        """From a number of each evaluated query and its variance between training sets."""
+        """From a number of each evaluated query and its variance between training sets.
+
+        `cloud` is a standard error that all queries share.
+        """
         values = np.asarray(values, dtype=float)
         every, missed = self.surface(values)
         count, sets = len(values), len(self.readouts[0].biases)
         within = float(self.surface(np.broadcast_to(np.asarray(variances), count))[0].mean())
         unexplained = float(missed @ missed) / max(count - 1, 1)
         mean, variance = float(every.mean()), float(every.var()) + unexplained + within
-        error = (unexplained + within / sets) / count + float(every.var()) / len(every)
+        error = (unexplained + within / sets) / count + float(every.var()) / len(every) + cloud**2
         for chance, value in lone:
             variance = (1 - chance) * (variance + chance * (value - mean) ** 2)
             mean += chance * (value - mean)

@@ -324,7 +324,8 @@ def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = Non
             "capacity: protocol must be given for a learned query "
             "(or freeze it: Attention(cosine=…, sharpness=…)), got None"
         )
-    _, law = trained_law(task, classifier, protocol or Protocol())
+    query = align(task, protocol) if protocol and classifier.learns_query else None
+    law = classifier.tail_law(task, query)
     threshold = separability_threshold(law)
     scale = law.features_per_dim
     return Estimate(threshold * scale, threshold.standard_error * scale)
