@@ -39,7 +39,8 @@ _LARGE_STEPS: tuple[float, ...] = (3.0, 1.5)
 _LEAST_RIDGE = 1e-5
 _ALIKE = 4.0  # ratio of ridges and of samples of problems that begin with one another
 _FLAT = 1e-9  # badnesses closer than this are all the same
-_READOUTS = 16  # training sets of a draft, for each query
+_READOUTS = 16  # training sets of a draft, for each query,
+_SCORED = 1 << 12  # and points a class that their test errors are taken on
 FAR, NEAR = 0.5, 0.2  # in log sharpness and the logit of the share
 
 
@@ -193,19 +194,18 @@ class Tuner(ABC):
         The other goals do not mind the threshold, which is what a finite training set gets wrong:
         for them the limit, given the query, finds the best ridge as well.
         """
-        size = len(draft.small.noisy)
+        size, law = len(draft.small.noisy), draft.law
         free = self.asked.dim * draft.small.features_per_dim - size
         fits = self._solve(draft.small, draft.count / free, ridges)
         if self.asked.goal.name == "error" and math.isfinite(draft.count):
             normals = _normals(size + 2)
+            law = law.head(_SCORED) if law.sampled else law
             bad = [
-                Readouts.around(None, draft.law, fit, draft.count, normals)
-                .test_errors(draft.law)
-                .mean()
+                Readouts.around(None, law, fit, draft.count, normals).test_errors(law).mean()
                 for fit in fits
             ]
         else:
-            bad = [self.asked.goal.badness(draft.law.scores(fit.readout)) for fit in fits]
+            bad = [self.asked.goal.badness(law.scores(fit.readout)) for fit in fits]
         self._last = fits[int(np.argmin(bad))]
         return np.array(bad)
 

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from sparsetoken.model.attention import normal_cloud
 from sparsetoken.model.classifiers import Classifier, Pooled, Query
@@ -37,7 +38,7 @@ from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
-from sparsetoken.model.scores import Scores, phi_ratio
+from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.fluctuations import readout_covariance
@@ -95,9 +96,11 @@ class Readouts:
 
     def test_errors(self, law: FeatureLaw) -> FloatArray:
         """`test_error` of each of the scores, all at once."""
-        noises = np.sqrt(1 + self.weights**2 @ law.noisy)
-        margins = law.labels * (self.weights @ law.means.T + self.biases[:, None])
-        return np.asarray(phi_ratio(-margins, noises[:, None] * law.scales) @ law.weights)
+        noises = np.sqrt(1 + self.weights**2 @ law.noisy)  # at least 1: nothing to divide by is 0
+        scaled = -law.labels / law.scales
+        design = np.column_stack([law.means, np.ones(len(scaled))]) * scaled[:, None]
+        readouts = np.column_stack([self.weights, self.biases]) / noises[:, None]
+        return np.asarray(ndtr(readouts @ design.T) @ law.weights)
 
 
 def _scale_of_scores(fit: Fit) -> FloatArray:
@@ -115,9 +118,11 @@ def _scale_of_scores(fit: Fit) -> FloatArray:
 class TrainingSets:
     """A sample of training sets of one size.
 
-    `readouts` are those of every query that was evaluated, `draws` (queries, 2) the cosine and the
-    log sharpness of all that were drawn, those evaluated first. `lone` is what happens if all
-    samples have one class: the probability of each, and the scores of naming it always.
+    `readouts` are those of every query that was evaluated, on draft laws; `draws` (queries, 2) the
+    cosine and the log sharpness of all that were drawn, those evaluated first. `anchor` is the fit
+    on the full law of the middle one: what it says beyond its draft is added to every mean. `lone`
+    is what happens if all samples have one class: the probability of each, and the scores of
+    naming it always.
     """
 
     task: Task
@@ -125,6 +130,12 @@ class TrainingSets:
     readouts: tuple[Readouts, ...]
     draws: FloatArray
     lone: tuple[tuple[float, Scores], ...]
+    anchor: Fit | None = None
+
+    @property
+    def middle(self) -> Readouts:
+        """Of the query in the middle of those evaluated."""
+        return self.readouts[len(self.readouts) // 2]
 
     def average(self, metric: Metric | None = None, task: Task | None = None) -> Average:
         """A metric of the test scores (the test error, if none is given) on this task or another.
@@ -134,7 +145,7 @@ class TrainingSets:
         >>> p.training_sets.average(lambda scores: scores.sensitivity(0.9)).mean < 0.6
         True
         """
-        means, variances, cloud = [], [], 0.0
+        means, variances = [], []
         few = 2 if len(self.readouts) > 1 else 64
         for place, each in enumerate(self.readouts):
             law = each.law if task is None else self.classifier.draft(task, each.query)
@@ -145,36 +156,49 @@ class TrainingSets:
                 law = law.head(_SCORED) if law.sampled else law
                 some = islice(each.scores(law), start, start + few)
                 values = np.array([metric(scores) for scores in some])
-            if place == len(self.readouts) // 2:  # what the law's finite cloud leaves open
-                scores = next(each.scores(law))
-                value = scores.test_error if metric is None else metric(scores)
-                cloud = getattr(value, "standard_error", 0.0)
             means.append(float(values.mean()))
             variances.append(float(values.var(ddof=0 if metric is None else 1)))
         lone = [
             (chance, scores.test_error if metric is None else metric(scores))
             for chance, scores in self.lone
         ]
-        return self.over_queries(means, variances, lone, cloud)
+        found = self.over_queries(means, variances, lone)
+        return found._replace(mean=self._anchored(found.mean, metric, task))
+
+    def _anchored(self, mean: Estimate, metric: Metric | None, task: Task | None) -> Estimate:
+        """A mean over drafts, moved by what the full law of the middle query says beyond its own;
+        with what the full law's cloud leaves open in its standard error."""
+
+        def value(law: FeatureLaw, fit: Fit) -> float:
+            scores = law.scores(fit.readout)
+            return scores.test_error if metric is None else metric(scores)
+
+        middle, anchor = self.middle, self.anchor
+        if anchor is None:
+            law = middle.law if task is None else self.classifier.draft(task, middle.query)
+            return Estimate(mean, math.hypot(mean.standard_error, _error(value(law, middle.fit))))
+        law, draft = anchor.law, middle.law
+        if task is not None:
+            law = self.classifier.law(task, middle.query)
+            draft = self.classifier.draft(task, middle.query)
+        full = value(law, anchor)
+        beyond = float(full) - float(value(draft, middle.fit))
+        return Estimate(mean + beyond, math.hypot(mean.standard_error, _error(full)))
 
     def over_queries(
         self,
         values: ArrayLike,
         variances: ArrayLike = 0.0,
         lone: Sequence[tuple[float, float]] = (),
-        cloud: float = 0.0,
     ) -> Average:
-        """From a number of each evaluated query and its variance between training sets.
-
-        `cloud` is a standard error that all queries share.
-        """
+        """From a number of each evaluated query and its variance between training sets."""
         values = np.asarray(values, dtype=float)
         every, missed = self.surface(values)
         count, sets = len(values), len(self.readouts[0].biases)
         within = float(self.surface(np.broadcast_to(np.asarray(variances), count))[0].mean())
         unexplained = float(missed @ missed) / max(count - 1, 1)
         mean, variance = float(every.mean()), float(every.var()) + unexplained + within
-        error = (unexplained + within / sets) / count + float(every.var()) / len(every) + cloud**2
+        error = (unexplained + within / sets) / count + float(every.var()) / len(every)
         for chance, value in lone:
             variance = (1 - chance) * (variance + chance * (value - mean) ** 2)
             mean += chance * (value - mean)
@@ -283,25 +307,34 @@ def finite_predictions(
     queries, draws = _queries(task, classifier, first, dim, n, seed, exact and n <= _EXACT)
     readouts: list[list[Readouts]] = [[] for _ in protocols]
     sets = _READOUTS if len(queries) > 1 else _MANY_READOUTS
-    normals: FloatArray | None = None
+    middle = queries[len(queries) // 2]
+    full = classifier.law(task, middle)
+    size = len(classifier.draft(task, middle).noisy)
+    free = dim * full.features_per_dim - size
+    if free < 1:
+        raise InvalidInput(f"predict: dim must be above {size} for {classifier!r}, got {dim}")
+    normals = normal_cloud(size + 2, seed + 1, sets * len(queries))
+
+    def solved(law: FeatureLaw) -> list[Fit]:
+        return solve_many(law, first.loss, first.ridge, counts / free)
+
+    anchors: list[Fit | None] = [None] * len(counts)
+    selection = None
+    if classifier.learns_query:
+        anchors = [replace(fit, law=full) for fit in solved(full.compressed)]
+        selection = classifier.draft(task, middle).draft_selection()
     for index, query in enumerate(queries):
-        law = classifier.draft(task, query)
-        size = len(law.noisy)
-        free = dim * law.features_per_dim - size
-        if free < 1:
-            raise InvalidInput(f"predict: dim must be above {size} for {classifier!r}, got {dim}")
-        if normals is None:
-            normals = normal_cloud(size + 2, seed + 1, sets * len(queries))
-        small = law.selected(*law.draft_selection()) if law.sampled else law.compressed
-        fits = solve_many(small, first.loss, first.ridge, counts / free)
+        law = full if full.sampled and selection is None else classifier.draft(task, query)
+        fits = solved(law.compressed if selection is None else law.selected(*selection))
         for place, fit in enumerate(fits):
             own = normals[index * sets : (index + 1) * sets]
             readouts[place].append(Readouts.around(query, law, fit, int(counts[place]), own))
-    return [
-        _prediction(TrainingSets(task, classifier, tuple(group), draws, _lone(task, int(n))),
-                    protocol, dim, seed)
-        for protocol, n, group in zip(protocols, counts, readouts, strict=True)
-    ]  # fmt: skip
+    found = []
+    for protocol, n, group, anchor in zip(protocols, counts, readouts, anchors, strict=True):
+        lone = _lone(task, int(n))
+        drawn = TrainingSets(task, classifier, tuple(group), draws, lone, anchor)
+        found.append(_prediction(drawn, protocol, dim, seed))
+    return found
 
 
 def _queries(
@@ -367,6 +400,11 @@ def _prediction(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> 
         cosine=cosine,
         sharpness=sharpness,
     )
+
+
+def _error(value: float) -> float:
+    """The standard error of a value, if it has one."""
+    return value.standard_error if isinstance(value, Estimate) else 0.0
 
 
 def _mean(values: FloatArray) -> Estimate:
