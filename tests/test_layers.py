@@ -21,7 +21,8 @@ ROOMS = {
         "compression law attention classifiers protocol queries"
     ).split(),
     "theory": (
-        "query_spread alignment capacity saddle newton asymptotics fluctuations finite_size "
+        "query_spread alignment capacity saddle newton asymptotics fluctuations "
+        "training_sets finite_size "
         "exact_oracles extremes symmetric attention_oracle bayes_oracle sampled_oracles oracle "
         "prediction detection regret"
     ).split(),

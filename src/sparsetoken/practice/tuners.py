@@ -58,7 +58,7 @@ class LinearTuner(Tuner):
     def _draft(self, task: Task, n: float) -> Draft:
         self.asked.work.laws += 1
         law = self.classifier.law(task)
-        return Draft(law.compressed, law, n)
+        return Draft(task, law.compressed, law, n)
 
     def search(
         self,
@@ -178,7 +178,7 @@ class AttentionTuner(Tuner):
             law = self.classifier.draft(task, Query(cosine * tau, tau, tau))
             if selection is None:
                 selection = law.draft_selection()
-            found.append(Draft(law.selected(*selection), law, counts[1], weight))
+            found.append(Draft(task, law.selected(*selection), law, counts[1], weight))
         return found
 
     def train(self, task: Task, n: int, knobs: Knobs, exact: bool = True) -> Tuned:
@@ -193,7 +193,7 @@ class AttentionTuner(Tuner):
         def draft(sharpness: float) -> Draft:
             self.asked.work.laws += 1
             law = self.classifier.draft(task, Query(sharpness, sharpness, sharpness))
-            return Draft(law.selected(*law.draft_selection()), law, math.inf)
+            return Draft(task, law.selected(*law.draft_selection()), law, math.inf)
 
         def objective(x: float) -> float:
             return float(self.badnesses(draft(math.exp(x)), _LIMIT_RIDGES[:1])[0])
@@ -212,7 +212,7 @@ class AttentionTuner(Tuner):
         best = float(np.clip(best, grid[0], grid[-1]))
         law = Attention(1.0, math.exp(best), self.asked.weighting).law(task)
         self.asked.work.laws += 1
-        bad = self.badnesses(Draft(law.compressed, law, math.inf), _LIMIT_RIDGES)
+        bad = self.badnesses(Draft(task, law.compressed, law, math.inf), _LIMIT_RIDGES)
         return self.asked.goal.of_badness(float(bad.min()))
 
 

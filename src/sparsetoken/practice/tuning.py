@@ -30,7 +30,8 @@ from sparsetoken.model.task import FloatArray, Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.practice.goals import Goal
 from sparsetoken.theory.asymptotics import Fit, solve_many
-from sparsetoken.theory.finite_size import FinitePrediction, Readouts
+from sparsetoken.theory.finite_size import FinitePrediction
+from sparsetoken.theory.training_sets import Readouts, class_shares
 
 _WIDE = np.geomspace(1e-4, 100.0, 5)  # ridges to begin with
 # Ratios of neighbouring ridges, later
@@ -41,6 +42,7 @@ _ALIKE = 4.0  # ratio of ridges and of samples of problems that begin with one a
 _FLAT = 1e-9  # badnesses closer than this are all the same
 _READOUTS = 16  # training sets of a draft, for each query,
 _SCORED = 1 << 12  # and points a class that their test errors are taken on
+_SHARES = 3  # numbers of samples of a rare class that stand for all
 FAR, NEAR = 0.5, 0.2  # in log sharpness and the logit of the share
 
 
@@ -79,6 +81,7 @@ class Draft:
     `count` is n₁ (inf is the limit), `weight` that of the query among those that stand for all.
     """
 
+    task: Task
     small: FeatureLaw
     law: FeatureLaw
     count: float
@@ -194,20 +197,27 @@ class Tuner(ABC):
         The other goals do not mind the threshold, which is what a finite training set gets wrong:
         for them the limit, given the query, finds the best ridge as well.
         """
-        size, law = len(draft.small.noisy), draft.law
-        free = self.asked.dim * draft.small.features_per_dim - size
-        fits = self._solve(draft.small, draft.count / free, ridges)
-        if self.asked.goal.name == "error" and math.isfinite(draft.count):
-            normals = _normals(size + 2)
-            law = law.head(_SCORED) if law.sampled else law
-            bad = [
-                Readouts.around(None, law, fit, draft.count, normals).test_errors(law).mean()
+        free = self.asked.dim * draft.small.features_per_dim - len(draft.small.noisy)
+        samples = draft.count / free
+        if self.asked.goal.name != "error" or math.isinf(draft.count):
+            fits = self._solve(draft.small, samples, ridges)
+            bad = [self.asked.goal.badness(draft.law.scores(fit.readout)) for fit in fits]
+            self._last = fits[int(np.argmin(bad))]
+            return np.array(bad)
+        law = draft.law.head(_SCORED) if draft.law.sampled else draft.law
+        normals = _normals(len(law.noisy) + 2)
+        total = np.zeros(len(ridges))
+        for weight, share in class_shares(draft.task, draft.count, _SHARES):
+            drawn = share is not None
+            small = draft.small if share is None else draft.small.with_prevalence(share)
+            fits = self._solve(small, samples, ridges)
+            readouts = [
+                Readouts.around(None, law, fit, draft.count, normals, within_classes=drawn)
                 for fit in fits
             ]
-        else:
-            bad = [self.asked.goal.badness(law.scores(fit.readout)) for fit in fits]
-        self._last = fits[int(np.argmin(bad))]
-        return np.array(bad)
+            total += weight * np.array([each.test_errors(law).mean() for each in readouts])
+        self._last = fits[int(np.argmin(total))]
+        return total
 
     def _solve(self, law: FeatureLaw, samples: float, ridges: FloatArray) -> list[Fit]:
         """From the last fit, if that was of a similar problem."""

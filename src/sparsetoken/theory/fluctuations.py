@@ -47,22 +47,22 @@ _NODES, _MANY_NODES, _FEW_ATOMS = 80, 320, 64
 _ORDERS, _TIMES, _REACH = 20, 8, 10.0
 
 
-def readout_covariance(fit: Fit, law: FeatureLaw | None = None) -> FloatArray:
+def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
     """n times the covariance of (w_1, …, w_K, b, log ρ) over training sets; (K + 2, K + 2).
 
-    `law` is the one the fit was solved on, if that was not the compressed one of the fit.
+    `within_classes`: over training sets with the same number of positives.
 
     >>> from sparsetoken import Pooled, Square, Task, solve
     >>> fit = solve(Pooled().law(Task(10, 1, 5.0)), Square(), ridge=0.1, samples_per_dim=4.0)
     >>> np.sqrt(np.diag(readout_covariance(fit)) / 800).round(3).tolist()
     [0.03, 0.031, 0.047]
     """
-    law = fit.law.compressed if law is None else law
+    law = fit.law.compressed
     directions = len(law.noisy)
     if math.isinf(fit.samples_per_dim):  # as many samples as one likes: nothing fluctuates
         return np.zeros((directions + 2, directions + 2))
     response = _response(fit, law)
-    averages = _averages(fit, law, response)
+    averages = _averages(fit, law, response, within_classes)
     covariance = averages.coordinates + _noise_part(fit, law, response, averages)
     scale = np.ones(directions + 2)
     scale[-1] = fit.rest**2  # ρ²/2 moves by ρ² times what log ρ moves
@@ -113,7 +113,7 @@ class _Averages(NamedTuple):
     both_moved: FloatArray  # (A, A, orders), E[σ²∂ψ_j ∂ψ_j]
 
 
-def _averages(fit: Fit, law: FeatureLaw, response: _Response) -> _Averages:
+def _averages(fit: Fit, law: FeatureLaw, response: _Response, within_classes: bool) -> _Averages:
     nodes, weights, hermite = _gauss(_NODES if len(law.labels) > _FEW_ATOMS else _MANY_NODES)
     scales, square = law.scales[:, None], law.scales**2
     margin = law.labels * (law.means @ fit.weights + fit.bias)
@@ -131,7 +131,9 @@ def _averages(fit: Fit, law: FeatureLaw, response: _Response) -> _Averages:
         + (psi @ (weights * nodes))[:, None] * by_noise
         - 0.5 * (psi**2 @ weights)[:, None] * by_variance
     )  # ∂M̄, (atoms, A)
-    envelope -= law.weights @ envelope
+    for side in (law.labels > 0, law.labels < 0) if within_classes else (slice(None),):
+        share = law.weights[side] / law.weights[side].sum()
+        envelope[side] -= share @ envelope[side]
     basis = hermite.T * weights[:, None]  # (nodes, orders)
     coefficients = psi @ basis
     moves = (

@@ -91,9 +91,8 @@ def few_queries(
 ) -> list[tuple[float, float, float]]:
     """A few (weight, cosine, sharpness) that stand for many queries, the middle one first.
 
-    Gauss's quadrature for the cosines as they are (Lanczos on their diagonal matrix): averages of
-    polynomials of degree 2·count − 1 in the cosine are exact. Log sharpness follows the cosine by
-    its linear regression.
+    By `gauss_nodes` of the cosines as they are; log sharpness follows the cosine by its linear
+    regression.
 
     >>> x = np.random.default_rng(0).uniform(-1, 1, 1000)
     >>> nodes = few_queries(x, np.ones(1000))
@@ -102,10 +101,26 @@ def few_queries(
     """
     logs = np.log(np.maximum(sharpness, 1e-300))
     centre, size = float(cosine.mean()), float(cosine.std())
-    if size < 1e-9:
-        return [(1.0, centre, float(np.exp(logs.mean())))]
-    x = (cosine - centre) / size
-    vectors = [np.full(len(x), 1 / math.sqrt(len(x)))]
+    slope = float(np.mean((cosine - centre) * logs)) / size**2 if size > 1e-9 else 0.0
+    found = [
+        (weight, min(1.0, max(-1.0, node)), math.exp(float(logs.mean()) + slope * (node - centre)))
+        for weight, node in gauss_nodes(cosine, np.full(len(cosine), 1 / len(cosine)), count)
+    ]
+    return sorted(found, key=lambda each: abs(each[1] - centre))
+
+
+def gauss_nodes(values: FloatArray, weights: FloatArray, count: int) -> list[tuple[float, float]]:
+    """Gauss's quadrature for weighted points: at most `count` pairs (weight, node).
+
+    Lanczos's method on their diagonal matrix; averages of polynomials of degree 2·count − 1 are
+    exact, and nodes lie between the points.
+    """
+    centre = float(weights @ values)
+    size = math.sqrt(max(float(weights @ (values - centre) ** 2), 0.0))
+    if size <= 1e-9 * (1 + abs(centre)):
+        return [(1.0, centre)]
+    x = (values - centre) / size
+    vectors = [np.sqrt(weights)]
     diagonal, beside = [], []
     for _ in range(count):
         image = x * vectors[-1]
@@ -113,21 +128,15 @@ def few_queries(
         for other in vectors:  # all of them: rounding would let them drift
             image = image - (image @ other) * other
         beside.append(float(np.linalg.norm(image)))
-        if beside[-1] < 1e-9:  # fewer different cosines than nodes
+        if beside[-1] < 1e-9:  # fewer different points than nodes
             break
         vectors.append(image / beside[-1])
-    size_of = len(diagonal)
-    matrix = (
-        np.diag(diagonal) + np.diag(beside[: size_of - 1], 1) + np.diag(beside[: size_of - 1], -1)
-    )
-    nodes, axes = np.linalg.eigh(matrix)
-    slope = float(np.mean(x * logs))
-    found = [
-        (float(weight), min(1.0, max(-1.0, centre + size * float(node))),
-         math.exp(float(logs.mean()) + slope * float(node)))
+    beside = beside[: len(diagonal) - 1]
+    nodes, axes = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
+    return [
+        (float(weight), centre + size * float(node))
         for node, weight in zip(nodes, axes[0] ** 2, strict=True)
-    ]  # fmt: skip
-    return sorted(found, key=lambda each: abs(each[1] - centre))
+    ]
 
 
 def _sums(
