@@ -174,6 +174,8 @@ class Tuner(ABC):
             if bad < _FLAT:  # perfect
                 return ridge, bad
             if start is not None and np.ptp(list(known.values())) < _FLAT:
+                if bad > (1 - _FLAT) * self.asked.goal.hopeless(draft.task):
+                    return ridge, bad  # nothing is learned
                 return self.best_ridge(draft, None)  # nothing to go by
             left, middle, right = (known[each] for each in near)
             bend, slope = left - 2 * middle + right, 0.5 * (right - left)

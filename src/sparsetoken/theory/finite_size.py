@@ -231,11 +231,14 @@ def _training_sets(
             indices = np.zeros(len(first), dtype=int)
     sets = _READOUTS if len(indices) > 1 else _MANY_READOUTS
     normals = normal_cloud(laws.directions + 2, seed + 1, sets * len(indices))
-    readouts = []
+    readouts: list[Readouts] = []
     for place, index in enumerate(indices):
         law = laws.solved[index]
         law = law.with_prevalence(float(shares[place])) if rare else law
-        begin = near[place] if near and len(near) == len(indices) and not rare else None
+        if rare:
+            begin = readouts[-1].fit if readouts else None
+        else:
+            begin = near[place] if near and len(near) == len(indices) else None
         (fit,) = solve_many(law, protocol.loss, protocol.ridge, samples, begin)
         own = normals[place * sets : (place + 1) * sets]
         of = laws.queries[index], laws.tested[index], fit, count, own

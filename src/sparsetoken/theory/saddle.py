@@ -27,6 +27,8 @@ from sparsetoken.model.losses import Loss
 
 FloatArray = NDArray[np.float64]
 
+_RARE, _STRONG = 0.01, 0.05  # share of a class and ridge with a cold start of their own
+_FARTHEST_BIAS = 60.0  # e^60 is beyond the odds of any task
 LEAST_NOISE = 1e-6  # r is kept above this where it vanishes: an error of its square
 
 
@@ -96,7 +98,7 @@ def starting_point(problem: Saddle) -> FloatArray:
     law, loss = problem.law, problem.loss
     mean_square = law.weights @ law.scales**2
     margin = np.zeros(len(problem.alpha))
-    for _ in range(3):
+    for _ in range(3):  # each sees the last one's prox: closer is not worth a fourth
         slope, bend = loss.slope(margin), loss.curvature(margin)
         bend = np.where(bend > 0, bend, -slope / np.where(margin < 1, 1 - margin, 1.0))
         target = margin - slope / bend
@@ -105,7 +107,35 @@ def starting_point(problem: Saddle) -> FloatArray:
         state[:, -2] += np.log(target)
         state[:, -1] -= np.log(bend)
         margin = loss.prox(0.0, mean_square * np.exp(state[:, -1]))
-    return state
+    held_down = problem.ridge > _STRONG * mean_square
+    if min(law.prevalence, 1 - law.prevalence) > _RARE or not held_down.any():
+        return state
+    return np.where(held_down[:, None], _start_at_the_bias(problem), state)
+
+
+def _start_at_the_bias(problem: Saddle) -> FloatArray:
+    """Another cold start, for very unequal classes: the bias that balances them when w = 0, and the
+    first-order answer of w, ρ and χ to it: two to six evaluations from there where the ridge is
+    beyond `_STRONG` times the features' variance, instead of up to a thousand."""
+    law, loss, ridge, alpha = problem.law, problem.loss, problem.ridge, problem.alpha
+    p, square = law.weights, law.scales**2
+    mean_square = float(p @ square)
+    chi = 1.0 / (alpha * (ridge + 0.25 * mean_square))
+    low, high = np.full(len(alpha), -_FARTHEST_BIAS), np.full(len(alpha), _FARTHEST_BIAS)
+    for _ in range(60):  # halved 60 times: to rounding
+        bias = 0.5 * (low + high)
+        pull = [loss.slope(loss.prox(y * bias, mean_square * chi)) for y in (1.0, -1.0)]
+        above = law.prevalence * pull[0] > (1 - law.prevalence) * pull[1]
+        low, high = np.where(above, low, bias), np.where(above, bias, high)
+    wb = np.zeros((len(alpha), len(law.noisy) + 1))
+    wb[:, -1] = bias
+    moments = Point(problem, wb, np.full(len(alpha), LEAST_NOISE), chi).moments
+    kappa = moments.delta @ (p * square)
+    chi = 1.0 / (alpha * (ridge + kappa))
+    pulls = moments.psi @ ((p * law.labels)[:, None] * law.means)
+    wb[:, :-1] = -pulls / (ridge[:, None] + law.noisy * kappa[:, None])
+    rho = chi * np.sqrt(alpha * (moments.psi_squared @ (p * square)))
+    return np.column_stack([wb, np.log(rho), np.log(chi)])
 
 
 class Point:
