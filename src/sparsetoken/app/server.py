@@ -23,7 +23,7 @@ from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, State
 from sparsetoken.app.workers import Worker
 from sparsetoken.practice import trust
-from sparsetoken.practice.wording import json_ready
+from sparsetoken.text import json_ready
 
 _MOST_BYTES = 1 << 18  # of a request
 _PATIENCE = 0.4  # seconds of one answer of the map

@@ -16,6 +16,7 @@ import tyro
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
 from sparsetoken.model.errors import InvalidInput
+from sparsetoken.text import json_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,7 @@ class Fit:
             if pilot.found:
                 found["plan"] = self._plan(pilot, table)
         if self.json:
-            print(json.dumps(found, indent=1))
+            print(json_text(found))
 
     def _say(self, words: str) -> None:
         if not self.json:

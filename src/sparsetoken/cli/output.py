@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from typing import Any
+
+from sparsetoken.text import json_text, number_text
 
 
 def show(rows: list[dict[str, Any]], as_json: bool) -> None:
     """Rows as a table or as JSON."""
     if as_json:
-        print(json.dumps([{k: _plain(v) for k, v in row.items()} for row in rows], indent=1))
+        print(json_text(rows))
     else:
         _print_table(rows)
 
@@ -19,11 +19,6 @@ def show(rows: list[dict[str, Any]], as_json: bool) -> None:
 def note(message: object) -> None:
     """A remark on standard error."""
     print(f"sparsetoken: {message}", file=sys.stderr)
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinity: it becomes a word that float() reads."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -35,14 +30,8 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         words = name in ("classifier", "quantity", "pooling", "recommended")
         table.add_column(name.replace("_", " "), justify="left" if words else "right")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(number_text(value) for value in row.values()))
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
     console.print(table)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)

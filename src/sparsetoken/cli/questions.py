@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -68,32 +69,49 @@ def _possible(task: st.Task, names: tuple[ClassifierName, ...]) -> tuple[Classif
 
 @dataclass(frozen=True)
 class Predict(_Command):
-    """What will a classifier trained on this task do? Exact, in the limit of many dimensions."""
+    """What will a classifier trained on this task do? In the limit of many dimensions, or in yours.
 
+    With --dim every number is a mean over training sets of that size, spread the standard deviation
+    of the test error between them, and useless the share of them whose query does not help.
+    """
+
+    dim: int | None = None
+    """Embedding dimension; the limit of many dimensions if not given."""
     curve: tuple[float, ...] = ()
     """Several numbers of readout samples per dimension, instead of --readout-samples."""
+    seed: int = 0
+    """Of the training sets drawn with --dim."""
 
     def rows(self) -> list[dict[str, Any]]:
         samples = self.curve or (self.protocol.readout_samples,)
         rows = []
         for name, classifier in self.chosen().items():
-            for each in st.learning_curve(self.task, classifier, self.protocol, samples):
-                query = each.query
-                rows.append(
-                    {
-                        "classifier": name,
-                        "readout_samples": each.protocol.readout_samples,
-                        "test_error": each.test_error,
-                        "auc": each.auc,
-                        "train_error": each.train_error,
-                        "train_loss": each.train_loss,
-                        "bias": each.bias,
-                        "cosine": query.cosine if query else self._frozen(name, "cosine"),
-                        "sharpness": query.sharpness if query else self._frozen(name, "sharpness"),
-                        "residual": each.residual,
-                        "iterations": each.iterations,
-                    }
-                )
+            curve = st.learning_curve(
+                self.task, classifier, self.protocol, samples, self.dim, seed=self.seed
+            )
+            for each in curve:
+                row = {
+                    "classifier": name,
+                    "readout_samples": each.protocol.readout_samples,
+                    "test_error": each.test_error,
+                    "standard_error": each.test_error.standard_error,
+                }
+                if self.dim is not None:
+                    row |= {"spread": each.spread, "useless": each.useless}
+                row |= {
+                    "auc": each.auc,
+                    "train_error": each.train_error,
+                    "train_loss": each.train_loss,
+                    "bias": each.bias,
+                }
+                of = each if self.dim is not None else each.query  # who knows the query
+                for number in ("cosine", "sharpness"):
+                    found = getattr(of, number, None)
+                    row[number] = self._frozen(name, number) if found is None else found
+                row |= {"residual": each.residual, "iterations": each.iterations}
+                if self.dim is not None and not self.json:  # a table that fits the screen
+                    del row["residual"], row["iterations"]
+                rows.append(row)
         return rows
 
     def _frozen(self, name: str, which: str) -> float | None:
@@ -104,7 +122,8 @@ class Predict(_Command):
 class Simulate(_Command):
     """Does a finite experiment agree with the theory? Both, with the difference in standard errors.
 
-    Theory is the limit of many dimensions: expect differences of order 1/dim beyond the noise.
+    Theory is that of this dimension for errors, training loss, bias and cosine, and the limit of
+    many dimensions for norms: expect differences of order 1/dim beyond the noise.
     """
 
     dim: int = 1000
@@ -141,42 +160,40 @@ class Simulate(_Command):
             )  # fmt: skip
             for status in sorted(set(run.status) - {"ok"}):
                 note(f"{name}: {run.status.count(status)} of {len(run)} repeats: {status}")
-            rows += _beside_theory(name, st.predict(self.task, classifier, self.protocol), run)
+            rows += self._beside_theory(name, classifier, run)
             if run.interrupted:
                 self.show(rows)
                 raise KeyboardInterrupt(f"{len(run)} of {self.repeats} repeats of {name} finished")
         return rows
 
-
-def _beside_theory(
-    name: str, prediction: st.Prediction, run: st.Simulation
-) -> list[dict[str, Any]]:
-    """One row per quantity that both have."""
-    theory: dict[str, float] = {
-        "test_error": prediction.test_error,
-        "train_error": prediction.train_error,
-        "train_loss": prediction.train_loss,
-        "bias": prediction.bias,
-        "readout_norm": prediction.fit.norm,
-    }
-    if prediction.query is not None:
-        theory |= {"cosine": prediction.query.cosine, "norm": prediction.query.norm}
-    rows = []
-    for quantity, expected in theory.items():
-        mean, error = run.mean(quantity), run.sem(quantity)
-        gap = (mean - expected) / error if error > 0 else None
-        rows.append(
-            {
-                "classifier": name,
-                "quantity": quantity,
-                "theory": expected,
-                "simulation": mean,
-                "standard_error": error,
-                "difference_in_standard_errors": gap,
-                "repeats": len(run) - run.failed,
-            }
-        )
-    return rows
+    def _beside_theory(
+        self, name: str, classifier: Any, run: st.Simulation
+    ) -> list[dict[str, Any]]:
+        """One row per quantity that both have."""
+        limit = st.predict(self.task, classifier, self.protocol)
+        here = st.predict(self.task, classifier, self.protocol, max(self.dim, 3))
+        names = ("test_error", "train_error", "train_loss", "bias")
+        theory: dict[str, float] = {each: getattr(here, each) for each in names}
+        theory["readout_norm"] = limit.fit.norm
+        if limit.query is not None:
+            theory |= {"cosine": here.cosine or 0.0, "norm": limit.query.norm}
+        rows = []
+        for quantity, expected in theory.items():
+            mean, error = run.mean(quantity), run.sem(quantity)
+            both = math.hypot(error, getattr(expected, "standard_error", 0.0))
+            gap = (mean - expected) / both if error > 0 else None
+            rows.append(
+                {
+                    "classifier": name,
+                    "quantity": quantity,
+                    "theory": expected,
+                    "simulation": mean,
+                    "standard_error": error,
+                    "difference_in_standard_errors": gap,
+                    "repeats": len(run) - run.failed,
+                }
+            )
+        return rows
 
 
 @dataclass(frozen=True)

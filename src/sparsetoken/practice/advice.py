@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from sparsetoken.practice.options import EDGE, NAMES, Check, Option, recommended
 from sparsetoken.practice.outlook import Outlook
 from sparsetoken.practice.tuners import tuners
 from sparsetoken.practice.tuning import Asked
-from sparsetoken.practice.wording import json_ready, table_text
+from sparsetoken.text import json_text, table_text
 from sparsetoken.theory.oracle import bayes_error, oracle_error
 from sparsetoken.theory.prediction import capacity
 
@@ -288,7 +287,7 @@ class Plan:
             "warnings": list(self.warnings),
             "check": None if self.check is None else list(self.check.values),
         }
-        return json.dumps(json_ready(content), indent=1)
+        return json_text(content)
 
     def summary(self) -> str:
         """Headline, table, floors, sensitivities, warnings: what the command line prints."""

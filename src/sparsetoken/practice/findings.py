@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from sparsetoken.practice.advice import Plan
 from sparsetoken.practice.bags import FloatArray
 from sparsetoken.practice.diagnosis import Diagnosis
 from sparsetoken.practice.plan import plan
-from sparsetoken.practice.wording import json_ready
+from sparsetoken.text import json_text
 
 # Standard errors from which a signal is there. Two halves that look at each other are lucky
 # together: four of these are about as rare as three of independent bags.
@@ -124,4 +123,4 @@ class Pilot:
         content["task"] = task and {
             name: getattr(task, name) for name in ("length", "sparsity", "strength", "prevalence")
         }
-        return json.dumps(json_ready(content), indent=1)
+        return json_text(content)
