@@ -21,7 +21,7 @@ from hypothesis import strategies as st_
 
 import sparsetoken as st
 from sparsetoken.app import numbers, page, pictures
-from sparsetoken.app.server import doubts, exact_answer, make_app
+from sparsetoken.app.server import doubts, exact_answer, make_app, marks_answer
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, VIEWS, State
@@ -370,12 +370,19 @@ def test_simulations_run_are_cancelled_and_end_with_their_page(monkeypatch):
 def test_doubts_stand_beside_the_numbers():
     few = State.of(SMALL | {"view": "alignment", "dim": 20, "query_samples": 0.5})
     answer = exact_answer(few)
-    assert answer["warning"].startswith("At d = 20: about 5 of the 10 samples for the query")
     assert answer["figure"] and answer["table"]  # nothing is held back
-    assert doubts(State()) == ""
+    here = st.predict(few.task, few.attention, few.protocol, few.dim)
+    limit = numbers.chosen(few)["attention"]["test_error"]
+    warning = marks_answer(few)["warning"]
+    assert warning.startswith("At d = 20: attention's mean test error is ")
+    assert f"{here.test_error:.3g}, not {limit:.3g}" in warning
+    assert f"{here.useless:.0%} of training sets give a query that does not help" in warning
+    assert marks_answer(State())["warning"] == ""
+    none = State.of({"dim": 20, "readout_samples": 0.05})
+    assert doubts(none) == "At d = 20: so few samples per dimension are none."
     rare = State.of({"view": "plan", "prevalence": 0.02, "target": 0.01, "length": 4})
     assert "Warning: one class is rare" in exact_answer(rare)["warning"]
-    assert doubts(replace(few, query="frozen")) == ""  # no samples teach it
+    assert "does not help" not in doubts(replace(few, query="frozen"))  # nobody taught it
     assert "P(id='warning'" in str(page.layout())
 
 

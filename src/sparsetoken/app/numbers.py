@@ -18,6 +18,7 @@ from sparsetoken.app.state import AXES, CONTROLS, State
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.attention import attention_law, token_scores
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query, Vectorized
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.practice.plan import plan
 from sparsetoken.theory.alignment import align
 from sparsetoken.theory.asymptotics import Fit, solve_many
@@ -151,6 +152,25 @@ def chosen(state: State) -> dict[str, dict[str, float]]:
     return found
 
 
+class AtSize(NamedTuple):
+    """Attention's test error over training sets of the state's dimension."""
+
+    mean: float
+    standard_error: float
+    spread: float
+    useless: float | None
+
+
+@lru_cache(maxsize=_KEPT)
+def at_size(state: State) -> AtSize:
+    """What `predict` says with `dim`, at the chosen samples."""
+    with one_blas_thread():
+        found = predict(state.task, state.attention, state.protocol, state.dim)
+    error = found.test_error
+    useless = None if found.useless is None else float(found.useless)
+    return AtSize(float(error), error.standard_error, float(found.spread), useless)
+
+
 @lru_cache(maxsize=_KEPT)
 def roc(state: State) -> tuple[Row, ...]:
     """True over false positive rate of the three classifiers."""
@@ -242,7 +262,7 @@ def map_cell(state: State, x: float, y: float) -> Cell | None:
     try:
         moved: dict[str, Any] = {state.across: x, state.up: y}
         there = replace(state, **moved)
-    except ValueError:
+    except InvalidInput:
         return None
     values = {name: found[state.metric] for name, found in chosen(there).items()}
     best_last = sorted(values, key=values.__getitem__, reverse=state.metric != "auc")

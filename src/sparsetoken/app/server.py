@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ from sparsetoken.app import numbers, page, pictures
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, State
-from sparsetoken.app.workers import Worker
+from sparsetoken.app.workers import NAMED, Worker
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.practice import trust
 from sparsetoken.text import json_ready
 
+_PACKAGE = Path(__file__).parent.parent
 _MOST_BYTES = 1 << 18  # of a request
 _PATIENCE = 0.4  # seconds of one answer of the map
 _PLAIN = (
@@ -62,13 +65,17 @@ def _guard(server: Any) -> None:
     server.config["MAX_CONTENT_LENGTH"] = _MOST_BYTES
 
     def refuse(error: Exception) -> Any:
-        code = 400
+        code, words = 500, "the explorer has a bug: its log has the traceback"
         if isinstance(error, HTTPException):
-            code = error.code or 400
-        else:  # of a hostile request, or a mistake of ours: the owner should see it
+            code, words = error.code or 400, "this request makes no sense to the explorer"
+        elif isinstance(error, InvalidInput):
+            code, words = 400, str(error)
+        elif not _is_ours(error):  # Dash stumbles over bodies that no page of its own sends
+            code, words = 400, "this request makes no sense to the explorer"
             server.logger.warning("refused: %s: %s", type(error).__name__, error)
-        words = "this request makes no sense to the explorer"
-        return flask.Response(words, status=code if code < 500 else 400, mimetype="text/plain")
+        else:
+            server.logger.error("a bug", exc_info=error)
+        return flask.Response(words, status=code, mimetype="text/plain")
 
     server.register_error_handler(Exception, refuse)
 
@@ -79,6 +86,12 @@ def _guard(server: Any) -> None:
         return response
 
     server.after_request(headers)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether code of this package was running when it was raised."""
+    files = (frame.filename for frame in traceback.extract_tb(error.__traceback__))
+    return any(Path(name).is_relative_to(_PACKAGE) for name in files)
 
 
 def _clientside(app: Dash) -> None:
@@ -169,7 +182,7 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Worker) -> None:
         if ctx.triggered_id == "simulate":
             try:
                 simulations.start(visit, state)
-            except ValueError as error:
+            except InvalidInput as error:
                 return {"message": str(error)}
         job = simulations.look(visit)
         if job is None:
@@ -197,7 +210,7 @@ def _draft(words: Any) -> Any:
     if state.view in quick:
         try:
             answer["figure"] = pictures.figure(state, quick[state.view](state))
-        except (ValueError, ArithmeticError, RuntimeError) as error:
+        except NAMED as error:
             answer["message"] = str(error)
     return json_ready(answer)
 
@@ -208,7 +221,7 @@ def _state(words: Any) -> tuple[State | None, str]:
         return None, "" if words is None else "a state must be names with values"
     try:
         return State.of(words), ""
-    except (ValueError, TypeError) as error:
+    except InvalidInput as error:
         return None, str(error)
 
 
@@ -220,12 +233,11 @@ def _same_experiment(one: State, other: State) -> bool:
 
 
 def exact_answer(state: State) -> dict[str, Any]:
-    """Figure, numbers and code of a state, and what speaks against trusting them."""
+    """Figure, numbers and code of a state."""
     answer: dict[str, Any] = {"python": as_python(state), "command": as_command(state)}
     if state.view == "plan":
         answer["headline"], answer["table"], answer["warning"] = numbers.planned(state)
         return answer
-    answer["warning"] = doubts(state)
     exact: dict[str, Callable[[State], Sequence[numbers.Row]]] = {
         "curves": numbers.curves,
         "roc": numbers.roc,
@@ -242,16 +254,24 @@ def exact_answer(state: State) -> dict[str, Any]:
 
 
 def doubts(state: State) -> str:
-    """Sentences on a dimension and numbers of samples outside the tested range; mostly none."""
+    """What is different in d dimensions from the limit that is drawn, for attention; often none."""
     query_samples = state.query_samples if state.query == "learned" else 0.0
     counts = [round(share * state.dim) for share in (query_samples, state.readout_samples)]
-    found = trust.warnings(state.task, state.dim, counts[0], counts[1])
-    return f"At d = {state.dim}: {'; '.join(found)}." if found else ""
+    if counts[1] < 2 or (state.query == "learned" and counts[0] < 1):
+        return f"At d = {state.dim}: so few samples per dimension are none."
+    here = numbers.at_size(state)
+    found = trust.scatter("attention's test error", here.mean, here.spread, here.useless)
+    words = [*found, *trust.warnings(state.task, state.dim, counts[0], counts[1])]
+    limit = numbers.chosen(state)["attention"]["test_error"]
+    if abs(here.mean - limit) > max(0.1 * limit, 4 * here.standard_error):
+        words.insert(0, f"attention's mean test error is {here.mean:.3g}, not {limit:.3g}")
+    return f"At d = {state.dim}: {'; '.join(words)}." if words else ""
 
 
 def marks_answer(state: State) -> dict[str, Any]:
-    """Floors and capacities of the curves."""
-    return {"traces": pictures.marks(numbers.marks(state)) if state.view == "curves" else []}
+    """Floors and capacities of the curves; what speaks against trusting the numbers."""
+    drawn = pictures.marks(numbers.marks(state)) if state.view == "curves" else []
+    return {"traces": drawn, "warning": "" if state.view in ("plan", "map") else doubts(state)}
 
 
 def map_answer(state: State) -> dict[str, Any]:

@@ -6,12 +6,13 @@ import multiprocessing
 import queue
 import threading
 import time
+import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
 from sparsetoken.app.numbers import Row, classifiers
 from sparsetoken.app.state import State
-from sparsetoken.app.workers import end_with_parent
+from sparsetoken.app.workers import NAMED, end_with_parent
 from sparsetoken.model.errors import InvalidInput
 
 POINTS = (0.5, 1.0, 2.0, 4.0, 8.0)  # readout samples per dimension
@@ -140,5 +141,9 @@ def _work(state: State, results: Any) -> None:
                                  "auc": float(run.scores(0).auc)}  # fmt: skip
                         rows = {metric: (name, samples, y) for metric, y in found.items()}
                         results.put(("rows", rows))
-    except Exception as error:  # told on the page
-        results.put(("error", f"{type(error).__name__}: {error}"))
+    except NAMED as error:
+        results.put(("error", str(error)))
+    except Exception as error:
+        traceback.print_exc()  # on the server's own terminal
+        bug = f"a bug of the explorer ({type(error).__name__}: {error}); its log has the traceback"
+        results.put(("error", bug))

@@ -10,8 +10,10 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPo
 from typing import Any
 
 from sparsetoken.app.state import State
+from sparsetoken.model.errors import ConvergenceError, InvalidInput, NoMinimiserError
 
 _LONGEST_WAIT = 90.0  # seconds
+NAMED = (InvalidInput, NoMinimiserError, ConvergenceError)  # told on the page; all else is a bug
 
 
 def end_with_parent() -> None:
@@ -66,7 +68,7 @@ class Worker:
         except TimeoutError:
             future.cancel()
             return {"message": "the server is busy with other pages: try again in a moment"}
-        except (ValueError, ArithmeticError, RuntimeError) as error:
+        except NAMED as error:
             return {"message": str(error)}
         finally:
             with self._lock:

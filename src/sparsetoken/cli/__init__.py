@@ -1,8 +1,9 @@
 """The command line: one verb a command, the same words as the fields of the library.
 
 A readable table by default, `--json` for programs. A wrong value is one line on standard error and
-exit code 2; a computation that cannot be done is one line and exit code 1; a claim that fails its
-reproduction is exit code 3.
+exit code 2; a computation that cannot be done, or a system that refuses, is one line and exit code
+1; a claim that fails its reproduction is exit code 3. Anything else is a bug of this package: its
+traceback, what to do with it, exit code 70.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import io
 import os
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -28,6 +30,8 @@ from sparsetoken.model.losses import LOSSES, Loss
 from sparsetoken.model.signals import Varying, law_in_words
 from sparsetoken.model.task import Sparsity, Strength
 from sparsetoken.model.weightings import WEIGHTINGS, Weighting, weighting_named
+
+_BUG = 70  # EX_SOFTWARE of sysexits.h
 
 Command = (
     Annotated[Predict, tyro.conf.subcommand("predict")]
@@ -68,10 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = command.run() or 0
         sys.stdout.flush()
-    except ValueError as error:
+    except (st.InvalidInput, st.NoMinimiserError, st.StoreError) as error:
         return _complain(error, 2)
-    except (st.ConvergenceError, st.ExecutorError, st.IncompleteError) as error:
+    except (st.ConvergenceError, st.ExecutorError, st.IncompleteError, st.WorkerDied) as error:
         return _complain(error, 1)
+    except MemoryError as error:
+        return _complain(f"there is not enough memory: {error}", 1)
     except KeyboardInterrupt as stop_:
         return _complain(": ".join(["interrupted", *map(str, stop_.args)]), 130)
     except BrokenPipeError:
@@ -79,7 +85,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _silence()
         return _complain(error, 1)
+    except Exception:
+        return _confess()
     return code
+
+
+def _confess() -> int:
+    """What was raised is nobody's mistake but ours."""
+    traceback.print_exc()
+    return _complain(
+        f"this is a bug in sparsetoken {st.__version__}, not a mistake of yours; please report it "
+        "with the lines above and the command (README.md, Reporting a bug)",
+        _BUG,
+    )
 
 
 def _complain(message: object, code: int) -> int:

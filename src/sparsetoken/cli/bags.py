@@ -85,7 +85,7 @@ class Fit:
             found["saved"] = {"classifier": chosen, "file": str(target)}
         try:
             pilot = st.estimate_task(bags, labels, seed=self.seed)
-        except ValueError as error:
+        except InvalidInput as error:
             self._say(f"\nNothing can be estimated or planned: {error}.")
             found["pilot"] = {"error": str(error)}
         else:

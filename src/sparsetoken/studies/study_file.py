@@ -59,7 +59,7 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
         ]
     try:
         return grid(**axes)
-    except (ValueError, TypeError, OverflowError) as error:
+    except InvalidInput as error:
         raise InvalidInput(f"study {name}: {error}") from None
 
 
@@ -94,8 +94,11 @@ def _law(name: str, key: str, value: Any) -> Any:
         if value and set(value) <= allowed:
             try:
                 return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
-            except (ValueError, TypeError) as error:
+            except InvalidInput as error:
                 raise InvalidInput(f"study {name}: {key}: {error}") from None
+            except TypeError:  # a key is missing
+                needed = " and ".join(field.name for field in fields(kind))
+                raise InvalidInput(f"study {name}: {key} must have {needed}") from None
     raise InvalidInput(
         f"study {name}: {key} must be a number, {{values = […], weights = […]}} or "
         f"{{family = …, parameters = […]}}, got {value!r}"
@@ -109,7 +112,7 @@ def _classifiers(name: str, names: Any, cosine: Any, sharpness: Any, weighting: 
         made["attention"] = [
             Attention(c, s, w) for c in _list(cosine) for s in _list(sharpness) for w in rules
         ]
-    except ValueError as error:
+    except InvalidInput as error:
         raise InvalidInput(f"study {name}: {error}") from None
     return [
         classifier for each in _list(names) for classifier in _named(name, "classifier", each, made)

@@ -212,7 +212,7 @@
     if (figure) window.Plotly.react(plot(), figure.data, figure.layout);
     tell("message", message);
     tell("status", status);
-    tell("warning", (now && now.warning) || ""); // beside the numbers, which stay
+    tell("warning", (now && now.warning) || (marks && marks.warning) || ""); // beside the numbers, which stay
     if (now) {
       const numbers = document.getElementById("numbers");
       numbers.replaceChildren(...(now.table && now.table.length ? [table(now.table)] : []));
