@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,8 +64,9 @@ class Simulations:
     def start(self, page: str, state: State) -> Job:
         """Begin; an older one of the same page is ended. InvalidInput if too many are under way."""
         with self._lock:
-            self._sweep()
-            self._end(page)
+            ended = [*self._gone(), self._jobs.pop(page, None)]
+        _end(ended)
+        with self._lock:
             if sum(job.running for job in self._jobs.values()) >= _MOST:
                 raise InvalidInput(
                     f"{_MOST} simulations are under way on this server already: try again later"
@@ -84,38 +86,45 @@ class Simulations:
             if job is not None:
                 job.asked = time.monotonic()
                 job.collect()
-            self._sweep()
             return job
 
     def cancel(self, page: str) -> None:
         with self._lock:
-            self._end(page)
+            job = self._jobs.pop(page, None)
+        _end([job])
 
     def close(self) -> None:
         """End them all."""
         with self._lock:
-            for page in list(self._jobs):
-                self._end(page)
+            jobs = list(self._jobs.values())
+            self._jobs.clear()
+        _end(jobs)
 
     def _watch(self) -> None:
         """Ends the simulations of pages that have gone away."""
         while True:
             time.sleep(1.0)
             with self._lock:
-                self._sweep()
+                gone = self._gone()
+            _end(gone)
 
-    def _sweep(self) -> None:
+    def _gone(self) -> list[Job]:
+        """Jobs whose pages ask no more, taken off the list."""
         now = time.monotonic()
-        for page, job in list(self._jobs.items()):
-            if now - job.asked > _PATIENCE:
-                self._end(page)
+        old = [page for page, job in self._jobs.items() if now - job.asked > _PATIENCE]
+        return [self._jobs.pop(page) for page in old]
 
-    def _end(self, page: str) -> None:
-        job = self._jobs.pop(page, None)
+
+def _end(jobs: Sequence[Job | None]) -> None:
+    """Without the lock: a process may take a second to go, and nobody else waits for it."""
+    for job in jobs:
         if job is not None:
             if job.running:
                 job.process.terminate()
-            job.process.join(timeout=5)
+            job.process.join(timeout=2)
+            if job.running:  # it does not listen
+                job.process.kill()
+                job.process.join(timeout=2)
             job.results.close()
 
 

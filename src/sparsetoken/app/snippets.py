@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from sparsetoken.app.state import State
+from sparsetoken.model.weightings import weighting_named
 
 _LOSSES = {
     "square": "st.Square()",
     "logistic": "st.Logistic()",
     "squared-hinge": "st.SquaredHinge()",
     "huber": "st.Huber()",
-}
-
-
-_WEIGHTINGS = {
-    "softmax": "",
-    "hard-max": "st.HardMax()",
-    "top-3": "st.TopK(3)",
-    "sparsemax": "st.Sparsemax()",
 }
 
 
@@ -27,7 +20,7 @@ def as_python(state: State) -> str:
         f"strength={state.strength!r}, prevalence={state.prevalence!r}"
         + (f", token_correlation={state.token_correlation!r})" if state.token_correlation else ")")
     )
-    rule = _WEIGHTINGS[state.weighting]
+    rule = "" if state.weighting == "softmax" else f"st.{weighting_named('', state.weighting)!r}"
     lines = ["import sparsetoken as st", "", task]
     if state.view == "plan":
         lines += [

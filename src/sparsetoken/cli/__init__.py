@@ -29,7 +29,12 @@ from sparsetoken.cli.studies import Export, Reproduce, Sweep
 from sparsetoken.model.losses import LOSSES, Loss
 from sparsetoken.model.signals import Varying, law_in_words
 from sparsetoken.model.task import Sparsity, Strength
-from sparsetoken.model.weightings import WEIGHTINGS, Weighting, weighting_named
+from sparsetoken.model.weightings import (
+    WEIGHTINGS,
+    Weighting,
+    weighting_name,
+    weighting_named,
+)
 
 _BUG = 70  # EX_SOFTWARE of sysexits.h
 
@@ -140,9 +145,7 @@ def _parse(arguments: Sequence[str]) -> Any:
             metavar="{" + ",".join(WEIGHTINGS) + ",top-K}",
             instance_from_str=lambda words: weighting_named("attention", words[0]),
             is_instance=lambda value: hasattr(value, "weights"),
-            str_from_instance=lambda value: [
-                name for name in WEIGHTINGS if WEIGHTINGS[name] == value
-            ],
+            str_from_instance=lambda value: [weighting_name(value) or repr(value)],
         )
 
     @registry.primitive_rule

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import tyro
 
 import sparsetoken as st
-from sparsetoken.cli.output import note, show
+from sparsetoken.cli.output import note, show, target
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.text import json_text
+from sparsetoken.whole_files import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,7 @@ class Fit:
     """No progress bar on standard error."""
 
     def run(self) -> None:
-        target = _output(self.save, "fit: save")
+        destination = target("fit: save", self.save)
         bags, labels = st.load_bags(self.bags)
         if labels is None:
             raise InvalidInput(f"{self.bags}: the array y (labels) is missing")
@@ -78,11 +79,11 @@ class Fit:
             if "vectorized" not in set(table.pooling):
                 self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
-        if target is not None:
+        if destination is not None:
             classifier = _classifier(chosen).fit(bags, labels)
-            st.save_classifier(classifier, target)
-            note(f"the classifier ({chosen}) is in {target}")
-            found["saved"] = {"classifier": chosen, "file": str(target)}
+            st.save_classifier(classifier, destination)
+            note(f"the classifier ({chosen}) is in {self.save}")
+            found["saved"] = {"classifier": chosen, "file": str(self.save)}
         try:
             pilot = st.estimate_task(bags, labels, seed=self.seed)
         except InvalidInput as error:
@@ -157,7 +158,7 @@ class Score:
     """Also write a CSV file with one line a token: its weight, what it adds to the score."""
 
     def run(self) -> None:
-        out, tokens = _output(self.out, "score: out"), _output(self.tokens, "score: tokens")
+        out, tokens = target("score: out", self.out), target("score: tokens", self.tokens)
         if out is not None and out == tokens:
             raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
         classifier = st.load_classifier(self.model)
@@ -166,12 +167,9 @@ class Score:
         chances = classifier.predict_proba(bags)[:, 1]
         scores = classifier.decision_function(bags)
         if tokens is not None:  # first: standard output may be a pipe that closes
-            with tokens.open("w", newline="", encoding="utf-8") as stream:
+            with whole_file(tokens) as path, _stream(path) as stream:
                 self._tokens(classifier, bags, stream)
-        target: Any = nullcontext(sys.stdout)
-        if out is not None:
-            target = out.open("w", newline="", encoding="utf-8")
-        with target as stream:
+        with nullcontext() if out is None else whole_file(out) as draft, _stream(draft) as stream:
             writer = csv.writer(stream)
             writer.writerow(["bag", "tokens", "prediction", "probability", "score"])
             for index, each in enumerate(zip(bags.lengths, names, chances, scores, strict=True)):
@@ -190,14 +188,11 @@ class Score:
                 writer.writerow([bag, token, *map(_plain, each)])
 
 
-def _output(name: str | None, field: str) -> Path | None:
-    """Refused before the work, not after it."""
-    if name is None:
-        return None
-    path = Path(name)
-    if path.is_dir() or not path.parent.is_dir():
-        raise InvalidInput(f"{field} must be a file in a folder that is there, got {name!r}")
-    return path
+def _stream(path: Path | None) -> Any:
+    """A file for CSV, or standard output."""
+    if path is None:
+        return nullcontext(sys.stdout)
+    return path.open("w", newline="", encoding="utf-8")
 
 
 def _classifier(name: str) -> Any:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.text import json_text, number_text
+from sparsetoken.whole_files import NotAFile, target_file
 
 
 def show(rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -14,6 +17,16 @@ def show(rows: list[dict[str, Any]], as_json: bool) -> None:
         print(json_text(rows))
     else:
         _print_table(rows)
+
+
+def target(field: str, name: str | None) -> Path | None:
+    """A file to write, refused before the work rather than after it; None if none is asked for."""
+    if name is None:
+        return None
+    try:
+        return target_file(name)
+    except NotAFile as error:
+        raise InvalidInput(f"{field} must be {error}") from None
 
 
 def note(message: object) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 import sparsetoken as st
-from sparsetoken.cli.output import note
+from sparsetoken.cli.output import note, target
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.weightings import SOFTMAX, Weighting
+from sparsetoken.whole_files import whole_file
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,21 @@ class Plan:
     loss: Loss = field(default_factory=st.Logistic)
     """Loss of the training."""
     check: bool = False
-    """Simulate the recommended classifier at this dimension: predicted beside simulated."""
+    """Simulate what is recommended at this dimension, 16 runs, however long they take; without it
+    as many as a second or so allows."""
+    no_check: bool = False
+    """Simulate nothing."""
     seed: int = 0
-    """Of the check."""
+    """Of predictions and check."""
     json: bool = False
     """Print JSON for programs."""
     figure: str | None = None
     """Also draw the whole curve: a file name that ends in .png, .pdf or .svg."""
 
     def run(self) -> None:
+        if self.check and self.no_check:
+            raise InvalidInput("plan: give one of --check and --no-check")
+        check = True if self.check else False if self.no_check else None
         figure = self._figure_file()
         advice = st.plan(
             self.task, self.dim, samples=self.samples, target_error=self.target_error,
@@ -68,7 +75,7 @@ class Plan:
             target_sensitivity=self.target_sensitivity, specificity=self.specificity,
             target_cost=self.target_cost, cost_false_positive=self.cost_false_positive,
             cost_false_negative=self.cost_false_negative, metric=self.metric,
-            unknown=self.unknown, loss=self.loss, weighting=self.weighting, check=self.check,
+            unknown=self.unknown, loss=self.loss, weighting=self.weighting, check=check,
             seed=self.seed,
         )  # fmt: skip
         if self.json:
@@ -79,8 +86,9 @@ class Plan:
         if figure is not None:
             if sys.stderr.isatty():
                 note("drawing the curve takes about ten seconds")
-            advice.figure().savefig(figure, dpi=200)
-            note(f"the curve is in {figure}")
+            with whole_file(figure) as draft:
+                advice.figure().savefig(draft, dpi=200)
+            note(f"the curve is in {self.figure}")
 
     def _figure_file(self) -> Path | None:
         """Refused before the work, not after it."""
@@ -89,8 +97,4 @@ class Plan:
         path = Path(self.figure)
         if path.suffix not in (".png", ".pdf", ".svg"):
             raise InvalidInput(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
-        if not path.parent.is_dir():
-            raise InvalidInput(
-                f"plan: figure must be in a folder that is there, got {self.figure!r}"
-            )
-        return path
+        return target("plan: figure", self.figure)

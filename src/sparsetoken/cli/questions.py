@@ -12,6 +12,7 @@ import sparsetoken as st
 from sparsetoken.cli.output import note, show
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.weightings import SOFTMAX, Weighting
+from sparsetoken.progress import progress_bar
 
 ClassifierName = Literal["attention", "vectorized", "pooled"]
 
@@ -234,19 +235,27 @@ class Oracle:
             note("vectorized is left out: there is no oracle of it for such a task")
             del classifiers["vectorized"]
         rows = []
-        for name, classifier in classifiers.items():
-            if classifier is None:
-                best = st.bayes_error(self.task, seed=self.seed)
-            else:
-                best = st.oracle_error(self.task, classifier, seed=self.seed)
-            row = {"classifier": name, "error": float(best), "standard_error": best.standard_error}
-            if self.error is not None:
-                strength = st.signal_threshold(
-                    self.task, classifier, error=self.error, seed=self.seed
-                )
-                row["strength_needed"] = float(strength)
-                row["strength_standard_error"] = strength.standard_error
-            rows.append(row)
+        with progress_bar(len(classifiers), "oracles", sys.stderr.isatty()) as advance:
+            for name, classifier in classifiers.items():
+                try:
+                    rows.append(self._row(name, classifier))
+                except st.InvalidInput as error:
+                    if name != "bayes" or not rows:  # the others are worth showing
+                        raise
+                    note(f"bayes is left out: {error}")
+                advance()
         return rows
+
+    def _row(self, name: str, classifier: Any) -> dict[str, Any]:
+        if classifier is None:
+            best = st.bayes_error(self.task, seed=self.seed)
+        else:
+            best = st.oracle_error(self.task, classifier, seed=self.seed)
+        row = {"classifier": name, "error": float(best), "standard_error": best.standard_error}
+        if self.error is not None:
+            strength = st.signal_threshold(self.task, classifier, error=self.error, seed=self.seed)
+            row["strength_needed"] = float(strength)
+            row["strength_standard_error"] = strength.standard_error
+        return row
 
     run, show = _Command.run, _Command.show

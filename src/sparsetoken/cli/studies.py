@@ -11,12 +11,14 @@ import tyro
 
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
+from sparsetoken.cli.output import target as target_of
 from sparsetoken.model.checks import whole
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies.execution import dask_executor, mpi_executor
 from sparsetoken.studies.rehearsal import rehearse
 from sparsetoken.studies.study_file import load_study
 from sparsetoken.studies.sweep import tidy
+from sparsetoken.whole_files import whole_file
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,8 @@ class Reproduce:
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
     """Some of: learning-curves, alignment, separation, capacity, crossover, rates, training,
-    lengths, architectures (needs torch); all of them if none is given."""
+    lengths, weightings, boundary, universality, architectures (needs torch); all of them if none
+    is given."""
     quick: bool = False
     """Small dimensions, within three minutes on two cores (this is the default)."""
     full: bool = False
@@ -208,21 +211,22 @@ class Export:
         if not os.path.exists(self.store) or os.path.getsize(self.store) == 0:
             raise InvalidInput(f"export: store must be a file that exists, got {self.store!r}")
         target = str(self.csv or self.parquet)
+        field = "csv" if self.csv is not None else "parquet"
+        target_of(f"export: {field}", target)
         if any(_same(target, self.store + suffix) for suffix in ("", "-wal", "-shm")):
             raise InvalidInput(f"export: the table must not overwrite the store, got {target!r}")
         with st.Store(self.store) as store:
             table = tidy(store.rows())
-        unfinished = target + ".unfinished"
         try:
-            if self.csv is not None:
-                table.to_csv(unfinished, index=False)
-            else:
-                table.to_parquet(unfinished)
+            with whole_file(target) as draft:
+                if self.csv is not None:
+                    table.to_csv(draft, index=False)
+                else:
+                    table.to_parquet(draft)
         except ImportError:
             raise InvalidInput(
                 "export: parquet needs pyarrow (pip install 'sparsetoken[parquet]')"
             ) from None
-        os.replace(unfinished, target)
         print(f"{len(table)} rows in {target}")
 
 

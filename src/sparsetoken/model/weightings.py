@@ -148,6 +148,17 @@ WEIGHTINGS: dict[str, Weighting] = {
 }
 
 
+def weighting_name(weighting: Weighting) -> str | None:
+    """The name of a weighting, None for one without; the inverse of `weighting_named`.
+
+    >>> weighting_name(TopK(3)), weighting_name(HardMax())
+    ('top-3', 'hard-max')
+    """
+    if isinstance(weighting, TopK):
+        return f"top-{weighting.k}"
+    return next((name for name, each in WEIGHTINGS.items() if each == weighting), None)
+
+
 def weighting_named(owner: type | str, name: object) -> Weighting:
     """A weighting by its name: softmax, hard-max, sparsemax, top-K.
 

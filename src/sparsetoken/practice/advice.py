@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.signals import Varying, shown
 from sparsetoken.model.task import Task
 from sparsetoken.practice.answers import MOST_SAMPLES, Unknown, crossover
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """The answer to a question about samples; see `plan`.
 
@@ -61,23 +61,42 @@ class Plan:
         """The recommended option; None if the target is out of reach for all."""
         return recommended(self.options, self.goal, self.unknown)
 
-    @cached_property
+    def __str__(self) -> str:
+        return f"{self.headline}\n\n{self._table()}"
+
+    def __repr__(self) -> str:
+        return f"<Plan for {self.title}: {self.headline.partition(';')[0]}>"
+
+    @property
     def floors(self) -> dict[str, float]:
         """Errors no number of samples gets below: the oracle of each classifier, and Bayes.
 
-        Only errors have such floors; for another goal there is only each option's `limit`.
+        Only errors have such floors; for another goal there is only each option's `limit`. A floor
+        that cannot be computed is in `floors_left_out`, with the reason.
         """
+        return self._floors[0]
+
+    @property
+    def floors_left_out(self) -> dict[str, str]:
+        """Floors that cannot be computed, and why."""
+        return self._floors[1]
+
+    @cached_property
+    def _floors(self) -> tuple[dict[str, float], dict[str, str]]:
         if self.goal.name != "error":
-            return {}
+            return {}, {}
         kinds: dict[str, Classifier] = {"attention": Attention(weighting=self.asked.weighting)}
         if self.answer.is_plain:
             kinds["vectorized"] = Vectorized()
         kinds["pooled"] = Pooled()
+        left_out = {}
         with one_blas_thread():
             found = {name: float(oracle_error(self.answer, kind)) for name, kind in kinds.items()}
-            with contextlib.suppress(ValueError):  # a test too long to compute: no such floor
+            try:
                 found["bayes"] = float(bayes_error(self.answer))
-            return found
+            except InvalidInput as error:  # a test too long to compute
+                left_out["bayes"] = str(error)
+        return found, left_out
 
     @cached_property
     def capacities(self) -> dict[str, float]:
@@ -155,7 +174,7 @@ class Plan:
         if self.goal.target is not None:
             levels["target"] = self.goal.target
         best = self.best
-        if self.goal.name == "error":
+        if "bayes" in self.floors:
             levels["Bayes"] = self.floors["bayes"]
         elif best is not None:
             levels[f"limit of {best.classifier}"] = best.limit
@@ -282,12 +301,17 @@ class Plan:
             "options": [option.row(self.unknown) for option in self.options],
             "crossover": self.crossover,
             "floors": self.floors,
+            "floors_left_out": self.floors_left_out,
             "capacities": self.capacities,
             "sensitivity": self.sensitivity.to_dict("records"),
             "warnings": list(self.warnings),
             "check": None if self.check is None else list(self.check.values),
         }
         return json_text(content)
+
+    def _table(self) -> str:
+        names = {"value": self.goal.words, "spread": "± between training sets"}
+        return table_text(self.to_frame().rename(columns=names))
 
     def summary(self) -> str:
         """Headline, table, floors, sensitivities, warnings: what the command line prints."""
@@ -296,7 +320,7 @@ class Plan:
     def paragraphs(self) -> Iterator[str]:
         """The summary, paragraph by paragraph; the later ones take some seconds."""
         yield self.headline
-        yield table_text(self.to_frame().rename(columns={"value": self.goal.words}))
+        yield self._table()
         for warning in self.warnings:
             yield f"Warning: {warning}."
         if self.check is not None:
@@ -304,6 +328,8 @@ class Plan:
         if self.floors:
             floors = ", ".join(f"{name} {value:.4g}" for name, value in self.floors.items())
             yield f"Smallest possible errors, signal known: {floors}."
+        for name, why in self.floors_left_out.items():
+            yield f"The floor of {name} is left out: {why}."
         if math.isfinite(self.crossover):
             yield f"Attention wins from about {self.crossover:.0f} samples on."
         else:

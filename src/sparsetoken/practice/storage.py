@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import LOSSES
-from sparsetoken.model.weightings import WEIGHTINGS, TopK, Weighting, weighting_named
+from sparsetoken.model.weightings import WEIGHTINGS, weighting_name, weighting_named
 from sparsetoken.practice.classification import BagClassifier
 from sparsetoken.practice.estimators import (
     AttentionClassifier,
@@ -24,6 +22,7 @@ from sparsetoken.practice.estimators import (
 )
 from sparsetoken.practice.files import read_arrays
 from sparsetoken.practice.whitening import Whitening
+from sparsetoken.whole_files import NotAFile, whole_file
 
 _KINDS: dict[str, type[BagClassifier]] = {
     "attention": AttentionClassifier,
@@ -37,6 +36,7 @@ _FORMAT = "sparsetoken classifier 1"
 def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to a file; an old one is replaced only by a whole new one.
 
+    >>> import tempfile
     >>> from sparsetoken import Task
     >>> sample = Task(length=5, sparsity=1, strength=5.0).sample(100, dim=8, rng=0)
     >>> classifier = AttentionClassifier().fit(sample.tokens, sample.labels)
@@ -63,7 +63,13 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         )
     settings["loss"] = names[0] if names else None
     if settings.get("weighting") is not None:
-        settings["weighting"] = _weighting_name(settings["weighting"])
+        name = weighting_name(settings["weighting"])
+        if name is None:
+            raise InvalidInput(
+                f"save_classifier: weighting must be one of {', '.join(WEIGHTINGS)} or top-K, got "
+                f"{settings['weighting']!r}"
+            )
+        settings["weighting"] = name
     classes = classifier.classes_
     if classes.dtype.kind not in "biufU":
         classes = np.array([str(each) for each in classes])
@@ -87,16 +93,11 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "root": classifier._whitening.root,
         "query": getattr(classifier, "query_", np.zeros(0)),
     }
-    target = Path(path)
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with whole_file(path) as draft, draft.open("wb") as stream:
             np.savez(stream, **arrays)
-        os.chmod(draft, 0o666 & ~_umask())
-        os.replace(draft, target)
-    except BaseException:
-        os.unlink(draft)
-        raise
+    except NotAFile as error:
+        raise InvalidInput(f"save_classifier: path must be {error}") from None
 
 
 def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
@@ -168,25 +169,6 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     if kind == "vectorized":
         classifier._length = tokens
     return classifier
-
-
-def _weighting_name(weighting: Weighting) -> str:
-    if isinstance(weighting, TopK):
-        return f"top-{weighting.k}"
-    names = [name for name, each in WEIGHTINGS.items() if each == weighting]
-    if not names:
-        raise InvalidInput(
-            f"save_classifier: weighting must be one of {', '.join(WEIGHTINGS)} or top-K, got "
-            f"{weighting!r}"
-        )
-    return names[0]
-
-
-def _umask() -> int:
-    """What new files are not allowed here."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,14 @@ from typing import Any
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.model.task import Task
-from sparsetoken.model.weightings import HardMax, Softmax, Sparsemax, TopK, Weighting
+from sparsetoken.model.weightings import (
+    HardMax,
+    Softmax,
+    Sparsemax,
+    TopK,
+    Weighting,
+    weighting_name,
+)
 from sparsetoken.reproduction.claims import (
     Ask,
     Check,
@@ -27,10 +34,13 @@ from sparsetoken.studies.cells import Cell, grid
 _TASK = Task(length=12, sparsity=1, strength=4.0)
 _COSINE, _SAMPLES, _RIDGE = 0.9, 4.0, 1e-2
 _RULES: dict[str, tuple[Weighting, tuple[float, ...]]] = {  # with the sharpnesses that are tried
-    "softmax": (Softmax(), (0.4, 0.8, 1.6, 3.2)),
-    "hard max": (HardMax(), (1.0,)),
-    "top-3": (TopK(3), (0.2, 0.4, 0.8, 1.6)),
-    "sparsemax": (Sparsemax(), (0.1, 0.2, 0.4, 0.8)),
+    str(weighting_name(rule)): (rule, sharpnesses)
+    for rule, sharpnesses in (
+        (Softmax(), (0.4, 0.8, 1.6, 3.2)),
+        (HardMax(), (1.0,)),
+        (TopK(3), (0.2, 0.4, 0.8, 1.6)),
+        (Sparsemax(), (0.1, 0.2, 0.4, 0.8)),
+    )
 }
 _BY_LENGTH, _BY_STRENGTH, _BY_COSINE, _BY_SPARSITY = (
     "length", "strength", "alignment", "several signal tokens",

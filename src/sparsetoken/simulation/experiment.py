@@ -6,10 +6,18 @@ repeats there are, on the order they run in, or on the number of processes.
 
 from __future__ import annotations
 
+import math
+import os
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from dataclasses import replace
 from itertools import islice
 
@@ -18,7 +26,7 @@ import numpy as np
 from sparsetoken.blas import blas_threads
 from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier
-from sparsetoken.model.errors import InvalidInput, NoMinimiserError
+from sparsetoken.model.errors import InvalidInput, NoMinimiserError, WorkerDied
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.progress import progress_bar
@@ -26,6 +34,8 @@ from sparsetoken.simulation import reduced, tokens
 from sparsetoken.simulation.outcome import Outcome, Training
 from sparsetoken.simulation.results import Simulation
 from sparsetoken.simulation.settings import Sampler, Settings
+
+_TRIES = 3  # of repeats whose process died
 
 
 def simulate(
@@ -97,6 +107,14 @@ def simulate(
     settings.place  # noqa: B018 (a device that is not there is refused before any work)
     repeats = whole("simulate", "repeats", repeats, least=1)
     workers = whole("simulate", "workers", workers, least=1)
+    needed, there = settings.memory * min(workers, repeats), _memory()
+    if device is None and needed > there:
+        raise InvalidInput(
+            f"simulate: dim must be small enough for this machine's memory: {settings.sizes[1]} "
+            f"readout samples in {settings.dim} dimensions need about {needed / 2**30:.3g} GiB "
+            f"with {min(workers, repeats)} at a time, {there / 2**30:.3g} GiB are there, got "
+            f"{settings.dim}"
+        )
     if device is not None and workers > 1:
         raise InvalidInput(
             f"simulate: workers must be 1 with a device (they would share it), got {workers}"
@@ -113,6 +131,14 @@ def simulate(
                 raise
             interrupted = True
     return Simulation(settings, tuple(done[index] for index in sorted(done)), interrupted)
+
+
+def _memory() -> float:
+    """Bytes of this machine's memory; inf where that cannot be asked."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def run_repeat(settings: Settings, index: int) -> Outcome:
@@ -155,11 +181,29 @@ def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[
         for index in range(repeats):
             yield index, run_repeat(settings, index)
         return
+    missing = list(range(repeats))
+    for _ in range(_TRIES):
+        try:
+            for index, outcome in _in_processes(settings, missing, workers):
+                missing = [each for each in missing if each != index]
+                yield index, outcome
+            return
+        except BrokenExecutor:  # a process was killed, or ran out of memory: once more
+            continue
+    raise WorkerDied(
+        f"simulate: processes died {_TRIES} times (killed, or out of memory), with {len(missing)} "
+        f"of {repeats} repeats left; fewer workers need less memory"
+    )
+
+
+def _in_processes(
+    settings: Settings, indices: list[int], workers: int
+) -> Iterator[tuple[int, Outcome]]:
     # Ctrl-C reaches every process of a terminal: the parent alone answers to it
     ignore = (signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(workers, initializer=signal.signal, initargs=ignore) as pool:
         waiting: dict[Future[Outcome], int] = {}
-        left = iter(range(repeats))
+        left = iter(indices)
         try:
             while True:
                 for index in islice(left, 2 * workers - len(waiting)):
@@ -167,7 +211,7 @@ def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[
                 if not waiting:
                     return
                 finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
+                for future in sorted(finished, key=lambda each: each.exception() is not None):
                     yield waiting.pop(future), future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sparsetoken.model.checks import whole
-from sparsetoken.model.classifiers import Attention, Classifier
+from sparsetoken.model.classifiers import Attention, Classifier, Vectorized
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
@@ -15,6 +15,7 @@ from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.outcome import Training
 
 Sampler = Literal["reduced", "tokens"]
+_NUMBERS_A_SAMPLE = 12  # held at once for each sample of the query (`model/queries.py`)
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,19 @@ class Settings:
     def sizes(self) -> tuple[int, int]:
         """n₀ and n₁."""
         return self.protocol.counts("simulate", self.dim, self.classifier.learns_query)
+
+    @property
+    def memory(self) -> float:
+        """Bytes that a repeat takes, at the least: its features and a copy; samples of the query.
+
+        >>> from sparsetoken import Pooled
+        >>> Settings(Task(10, 1, 5.0), Pooled(), Protocol(), 1000).memory / 2**20 > 50
+        True
+        """
+        count = self.sizes[1]
+        columns = self.dim * (self.task.length if isinstance(self.classifier, Vectorized) else 1)
+        item = 4 if self.dtype == "float32" else 8
+        return 2.0 * item * count * min(count, columns) + _NUMBERS_A_SAMPLE * 8.0 * self.sizes[0]
 
     @property
     def place(self) -> Device:

@@ -49,6 +49,7 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     >>> abs(attention - 0.1578) < 1e-3, attention.standard_error < 1e-4, attention.sharpness > 0.5
     (True, True, True)
     """
+    _check_task("oracle_error", task)
     seed = whole("oracle_error", "seed", seed, least=0)
     usual = not isinstance(classifier, Attention) or classifier.weighting == SOFTMAX
     if task.is_plain and usual:
@@ -69,6 +70,7 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     >>> bayes_error(task) < oracle_error(task, Attention()) < oracle_error(task, Pooled())
     True
     """
+    _check_task("bayes_error", task)
     seed = whole("bayes_error", "seed", seed, least=0)
     if not task.is_plain:
         if not task.uniform_places:
@@ -91,6 +93,7 @@ def signal_threshold(
     [46.527, 465.27]
     """
     owner = "signal_threshold"
+    _check_task(owner, task)
     seed = whole(owner, "seed", seed, least=0)
     error = real(owner, "error", error, above=0, below=0.5)
     if classifier is not None and not isinstance(classifier, Pooled | Vectorized | Attention):
@@ -107,6 +110,11 @@ def signal_threshold(
     if classifier is None:
         return _bayes_oracle(owner, task, seed).threshold(error)
     return _oracle(owner, task, classifier, seed).threshold(error)
+
+
+def _check_task(owner: str, task: object) -> None:
+    if not isinstance(task, Task):
+        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
 
 
 class _Oracle(Protocol):

@@ -32,6 +32,7 @@ from sparsetoken.theory.extremes import REPLICATES
 from sparsetoken.theory.symmetric import log_elementary
 
 _MOST_DRAWS, _MOST_NUMBERS = 1 << 16, 1 << 24
+_MOST_WORK = 1 << 31  # numbers weighted in all, at the fewest draws: half a minute or so
 _MOST_TERMS = 1 << 27  # of all likelihoods of a class: half a minute or so
 _MOST_DIMENSIONS = 1200  # of a Sobol sequence
 _BLOCK = 1 << 18  # numbers worked on at once
@@ -63,6 +64,14 @@ def pooled_error(task: Task) -> Estimate:
 
 def weighted_error(task: Task, weighting: Weighting, seed: int) -> Estimate:
     """⟨a(τg), g⟩ against c at the best (τ, c)."""
+    work = 2 * len(_SHARPNESS) * 16 * REPLICATES * task.normals
+    if work > _MOST_WORK:
+        most = _MOST_WORK // (2 * len(_SHARPNESS) * 16 * REPLICATES)
+        raise InvalidInput(
+            f"oracle_error: task must have at most {most} tokens where strength or sparsity vary, "
+            f"tokens share noise or the weighting is not softmax (every token is drawn: minutes), "
+            f"got length {task.length}"
+        )
     draws = _draws(task, _MOST_NUMBERS // task.normals)
     values = np.empty((2, len(_SHARPNESS), draws))
     for side, rows, noise in _blocks(task, draws, seed):
