@@ -45,7 +45,7 @@ ROOMS = {
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags explorer studies".split(),
 }
-TOOLS = {"progress", "blas", "text", "whole_files"}  # files that import no room
+TOOLS = {"progress", "blas", "text", "whole_files", "numerics"}  # files that import no room
 DOORS = {  # rooms, and figures, that a room may import; the tools are open to all but the core
     "model": set(),
     "theory": {"model"},

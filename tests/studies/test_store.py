@@ -85,7 +85,7 @@ def truncated(path):
     [
         (foreign, "not an SQLite file"),
         (another_program, "another program's"),
-        (newer, "schema 99, this version reads up to 1"),
+        (newer, "schema 99, this version reads up to 2"),
         (damaged, "damaged"),
         (truncated, "damaged"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies.execution import dask_executor, mpi_executor
 from sparsetoken.studies.rehearsal import rehearse
 from sparsetoken.studies.study_file import load_study
-from sparsetoken.studies.sweep import tidy
+from sparsetoken.studies.sweep import OutdatedRows, tidy
 from sparsetoken.whole_files import whole_file
 
 
@@ -43,6 +44,8 @@ class Sweep:
     """Compute nothing: print the cells and an estimate of the time."""
     retry_failed: bool = False
     """Compute rows again that failed."""
+    recompute: bool = False
+    """Compute rows again that an older version of the numerics computed."""
     no_progress: bool = False
     """No progress bar on standard error."""
 
@@ -71,7 +74,13 @@ class Sweep:
     def _sweep(self, cells: list[st.Cell], executor: Executor | int | None) -> int:
         """Exit code 1 if not a single row has a result."""
         progress = not self.no_progress and sys.stderr.isatty()
-        table = st.sweep(cells, self.store, executor, progress, self.retry_failed)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", OutdatedRows)
+            table = st.sweep(
+                cells, self.store, executor, progress, self.retry_failed, self.recompute
+            )
+        for each in told:
+            note(each.message)
         counts = table.status.value_counts().to_dict()
         words = ", ".join(f"{count} {status}" for status, count in counts.items())
         print(f"{len(table)} rows in {self.store}: {words}")
@@ -80,7 +89,9 @@ class Sweep:
         return 0 if (table.status == "ok").any() else 1
 
     def _rehearse(self, cells: list[st.Cell], processes: int) -> None:
-        forecasts = rehearse(cells, self.store, retry_failed=self.retry_failed)
+        forecasts = rehearse(
+            cells, self.store, retry_failed=self.retry_failed, recompute=self.recompute
+        )
         rows = [
             {
                 **{name: each.alike[name] for name in ("kind", "classifier", "loss", "length")},

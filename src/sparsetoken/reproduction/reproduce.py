@@ -99,7 +99,9 @@ def reproduce(
     versions: set[str] = set()
 
     def ask(cells: Sequence[Question]) -> Table:
-        table = sweep(cells, folder / "store.sqlite", executor, progress, retry_failed=True)
+        table = sweep(
+            cells, folder / "store.sqlite", executor, progress, retry_failed=True, recompute=True
+        )
         missing = table[table.status != "ok"]
         if len(missing):
             raise IncompleteError(

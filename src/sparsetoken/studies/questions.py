@@ -1,7 +1,8 @@
 r"""`Question`: what a sweep answers, row by row.
 
-A question has a row per repeat. A row's key is a hash of everything that fixes its numbers, so the
-same question is asked once, whatever study it stands in.
+A question has a row per repeat. A row's key is a hash of everything that fixes its numbers, the
+version of the numerics included, so the same question is asked once, whatever study it stands in,
+and again when numbers have changed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -16,9 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetoken.blas import one_blas_thread
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.model.errors import ConvergenceError, InvalidInput, NoMinimiserError
+from sparsetoken.numerics import NUMERICS
 
 _KEY_VERSION = 2  # of the content that is hashed
+_NAMED = (InvalidInput, NoMinimiserError, ConvergenceError)  # say all there is to say
 
 
 class Question(ABC):
@@ -45,7 +49,15 @@ class Question(ABC):
     def units(self) -> list[Unit]:
         """The rows this question asks for, in order."""
         content = self.parameters()
-        return [Unit(self, repeat, _key(content, repeat)) for repeat in range(self.count)]
+        return [
+            Unit(
+                self,
+                repeat,
+                _key(content, repeat, NUMERICS),
+                tuple(_key(content, repeat, older) for older in range(NUMERICS - 1, 0, -1)),
+            )
+            for repeat in range(self.count)
+        ]
 
 
 class Unit(NamedTuple):
@@ -54,6 +66,7 @@ class Unit(NamedTuple):
     cell: Question
     repeat: int
     key: str
+    older: tuple[str, ...] = ()  # its keys under older numerics, the newest first
 
 
 class Row(NamedTuple):
@@ -66,12 +79,14 @@ class Row(NamedTuple):
     message: str
     results: dict[str, float]
     seconds: float
+    traceback: str = ""  # of a failure that has no name
 
 
 def answer(unit: Unit) -> Row:
     """Compute a row; a failure is a row that says why."""
     start = time.perf_counter()
     results: dict[str, float] = {}
+    trace = ""
     try:
         with one_blas_thread():
             message, found = unit.cell.compute(unit.repeat)
@@ -79,8 +94,11 @@ def answer(unit: Unit) -> Row:
         status = "no fit" if message else "ok"
     except Exception as error:
         status, message = "failed", f"{type(error).__name__}: {error}"
+        if not isinstance(error, _NAMED):
+            trace = traceback.format_exc()
     seconds = time.perf_counter() - start
-    return Row(unit.key, unit.repeat, unit.cell.parameters(), status, message, results, seconds)
+    content = unit.cell.parameters()
+    return Row(unit.key, unit.repeat, content, status, message, results, seconds, trace)
 
 
 def failed(unit: Unit, message: str) -> Row:
@@ -142,8 +160,10 @@ _ADDED = {
 }  # fmt: skip
 
 
-def _key(content: dict[str, Any], repeat: int) -> str:
+def _key(content: dict[str, Any], repeat: int, numerics: int) -> str:
     whole_content = {**content, "repeat": repeat, "key_version": _KEY_VERSION}
+    if numerics > 1:  # rows of the first version had no such entry
+        whole_content["numerics"] = numerics
     for name, usual in _ADDED.items():
         if name in whole_content and whole_content[name] in usual:
             del whole_content[name]

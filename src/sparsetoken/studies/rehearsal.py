@@ -42,6 +42,7 @@ def rehearse(
     store: str | os.PathLike[str] | None = None,
     patience: float = 20.0,
     retry_failed: bool = False,
+    recompute: bool = False,
 ) -> list[Forecast]:
     """What a sweep of these cells would compute, and for how long; nothing is kept.
 
@@ -55,6 +56,8 @@ def rehearse(
         Seconds to spend on timing; groups that are not reached have no time.
     retry_failed : bool
         Count rows that failed among those to compute.
+    recompute : bool
+        Count rows of an older version of the numerics among those to compute.
 
     >>> from sparsetoken import Pooled, grid
     >>> (forecast,) = rehearse(grid(length=10, sparsity=1, strength=[2.0, 5.0],
@@ -74,6 +77,12 @@ def rehearse(
                 for row in opened.rows()
                 if not (retry_failed and row["status"] == "failed")
             }
+    if not recompute:  # a row of an older version stands for one of this
+        for units in groups.values():
+            for unit in units:
+                older = [kept[key] for key in unit.older if not math.isnan(kept.get(key, math.nan))]
+                if unit.key not in kept and older:
+                    kept[unit.key] = older[0]
     end = time.monotonic() + patience
     return [_forecast(alike, units, kept, end) for alike, units in groups.items()]
 

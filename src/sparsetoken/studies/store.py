@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sparsetoken.numerics import NUMERICS
 from sparsetoken.studies.questions import Row
 
 APPLICATION = 0x53504B54  # "SPKT" in the header of the file
-SCHEMA = 1
+SCHEMA = 2
 _PATIENCE = 60.0  # seconds to wait for another writer
 _TABLE = """
 CREATE TABLE IF NOT EXISTS results (
@@ -35,11 +36,18 @@ CREATE TABLE IF NOT EXISTS results (
     version TEXT NOT NULL
 ) WITHOUT ROWID
 """
-
-
-_COLUMNS = ("repeat", "parameters", "status", "message", "results", "seconds", "version")
+_ADDED = (  # to the table of schema 1, column by column
+    "numerics INTEGER NOT NULL DEFAULT 1",
+    "traceback TEXT NOT NULL DEFAULT ''",
+)
+_NAMES = (
+    "key", "repeat", "parameters", "status", "message", "results", "seconds", "version",
+    "numerics", "traceback",
+)  # fmt: skip
+_COLUMNS = _NAMES[1:]
+_HOW_IT_WENT = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
 _INSERT = f"""
-INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO results ({", ".join(_NAMES)}) VALUES ({", ".join("?" * len(_NAMES))})
 ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
 WHERE results.status = 'failed' AND (excluded.status <> 'failed' OR ?)
 """
@@ -80,6 +88,7 @@ class Store:
             )
             if not self._has_table():
                 self._create()
+            self._upgrade()
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
         self._identity = None if self.path is None else _identity(self.path)
@@ -92,8 +101,24 @@ class Store:
         """Before write-ahead mode: our name is in the file's own header, for all to see."""
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        self._connection.execute(f"PRAGMA user_version = {SCHEMA}")
         self._connection.execute(_TABLE)
+        self._connection.execute("COMMIT")
+
+    def _upgrade(self) -> None:
+        """Columns that older stores do not have; what they hold stays as it is."""
+        found = self._connection.execute("PRAGMA table_info(results)").fetchall()
+        there = {column[1] for column in found}
+        missing = [column for column in _ADDED if column.split()[0] not in there]
+        (schema,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if schema == SCHEMA and not missing:
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        found = self._connection.execute("PRAGMA table_info(results)").fetchall()
+        there = {column[1] for column in found}  # another process may have been quicker
+        for column in _ADDED:
+            if column.split()[0] not in there:
+                self._connection.execute(f"ALTER TABLE results ADD COLUMN {column}")
+        self._connection.execute(f"PRAGMA user_version = {SCHEMA}")
         self._connection.execute("COMMIT")
 
     def __enter__(self) -> Store:
@@ -120,6 +145,8 @@ class Store:
             json.dumps(row.results),
             row.seconds,
             version,
+            NUMERICS,
+            row.traceback,
         )
         with self._complaints():
             self._connection.execute(_INSERT, (*values, again))
@@ -135,7 +162,8 @@ class Store:
     def rows(self, keys: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
         """Rows as flat dicts, in the order of the keys (all, by key, without them)."""
         with self._complaints():
-            found = self._connection.execute("SELECT * FROM results ORDER BY key").fetchall()
+            names = ", ".join(_NAMES)
+            found = self._connection.execute(f"SELECT {names} FROM results ORDER BY key").fetchall()
         if keys is None:
             yield from map(_flat, found)
             return
@@ -211,14 +239,10 @@ def _check_file(path: Path) -> None:
 
 
 def _flat(found: tuple[Any, ...]) -> dict[str, Any]:
-    key, repeat, parameters, status, message, results, seconds, version = found
+    row = dict(zip(_NAMES, found, strict=True))
     return {
-        **json.loads(parameters),
-        "repeat": repeat,
-        **json.loads(results),
-        "status": status,
-        "message": message,
-        "seconds": seconds,
-        "version": version,
-        "key": key,
+        **json.loads(row["parameters"]),
+        "repeat": row["repeat"],
+        **json.loads(row["results"]),
+        **{name: row[name] for name in _HOW_IT_WENT},
     }

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.errors import InvalidInput
+from sparsetoken.numerics import NUMERICS
 from sparsetoken.progress import progress_bar
 from sparsetoken.studies.execution import ExecutorError, answers, check_executor
-from sparsetoken.studies.questions import Question, plain, units_of
+from sparsetoken.studies.questions import Question, Unit, plain, units_of
 from sparsetoken.studies.store import Store
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ _RESULTS = (
     "certificate",
 )
 _OTHERS = ("separable", "best_error", "strength_needed", "standard_error")  # of some questions
-_LAST = ("status", "message", "seconds", "version", "key")
+_LAST = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
 
 
 def sweep(
@@ -45,6 +47,7 @@ def sweep(
     executor: Executor | int | None = None,
     progress: bool = False,
     retry_failed: bool = False,
+    recompute: bool = False,
 ) -> pd.DataFrame:
     """Answer every cell; a table with one row per cell and repeat.
 
@@ -61,6 +64,10 @@ def sweep(
         Show a progress bar.
     retry_failed : bool
         Compute rows again whose status is "failed".
+    recompute : bool
+        Compute rows again that were computed by an older version of the numerics. If not, they are
+        taken as they are, with their version in the column `numerics`, and `OutdatedRows` is
+        warned of.
 
     Examples
     --------
@@ -74,10 +81,14 @@ def sweep(
     if not units:
         raise InvalidInput("sweep: cells must be at least one, got none")
     with Store(store) as kept:
-        there = kept.statuses(unit.key for unit in units)
+        there = kept.statuses(key for unit in units for key in (unit.key, *unit.older))
         done = {key for key, status in there.items() if not (retry_failed and status == "failed")}
-        missing = [unit for unit in units if unit.key not in done]
-        count, made_by = len(done), version("sparsetoken")
+        keys = {unit.key: found_key(unit, there, done, recompute) for unit in units}
+        outdated = sum(key != own for own, key in keys.items())
+        if outdated:
+            warnings.warn(_outdated(outdated, len(units)), OutdatedRows, stacklevel=2)
+        missing = [unit for unit in units if keys[unit.key] not in done]
+        count, made_by = len(units) - len(missing), version("sparsetoken")
         with (
             one_blas_thread(),
             progress_bar(len(units), "sweep", progress, done=count) as advance,
@@ -90,7 +101,25 @@ def sweep(
                     count += 1
             except (KeyboardInterrupt, ExecutorError) as stop:
                 raise type(stop)(_how_to_resume(stop, count, len(units), store)) from None
-        return tidy(kept.rows(unit.key for unit in units))
+        return tidy(kept.rows(keys[unit.key] for unit in units))
+
+
+class OutdatedRows(UserWarning):
+    """Some rows of a table were computed by an older version of the numerics."""
+
+
+def found_key(unit: Unit, there: Mapping[str, str], done: set[str], recompute: bool) -> str:
+    """The key a unit's row is found under: its own, or that of an older version which has it."""
+    if recompute or unit.key in done:
+        return unit.key
+    return next((key for key in unit.older if there.get(key) in ("ok", "no fit")), unit.key)
+
+
+def _outdated(count: int, total: int) -> str:
+    return (
+        f"{count} of {total} rows were computed by an older version of the numerics than this one "
+        f"({NUMERICS}); recompute=True (sparsetoken sweep --recompute) renews them"
+    )
 
 
 def _how_to_resume(stop: BaseException, done: int, total: int, store: Any) -> str:
