@@ -134,6 +134,8 @@ class Logistic(Smooth):
         log_z = np.maximum(log_half - x, 1.0)
         bound = np.where(log_z > 1.0, x + log_z - np.log(log_z), 0.0)
         u = np.maximum(np.maximum(x, 0.0), bound)
+        # from a bound within log 2 of the root, quadratic: six steps; numbers that are not finite
+        # stay so for the caller to see
         for _ in range(50):
             pull = expit(-u)
             step = (u - x - v * pull) / (1.0 + v * pull * (1.0 - pull))

@@ -83,6 +83,7 @@ class Mixture(NamedTuple):
         small = self.merged()
         if len(small.mean) < len(self.mean):  # a bracket around what few Gaussians say
             guess, width = small.quantile(upper), 1e-6 * (high - low)
+            # each ends at the end of the mixture: log₁₆ 10⁶ = 5 steps
             while low < guess - width and excess(guess - width) <= 0:
                 width *= 16
             low = max(low, guess - width)

@@ -26,6 +26,8 @@ def descend(
             known[key] = objective(at)
         return known[key]
 
+    # Not all the way: each round that ends inside its cross shrinks it by 0.4, so eight reach 0.4⁷
+    # of the first radius, and the best point seen is what counts (tests compare it with grids).
     for _ in range(8):
         cross = radius * np.array([[0.0, 0.0], [1, 0], [-1, 0], [0, 1], [0, -1]])
         heights = [value(x + step) for step in cross]

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.losses import Loss
 from sparsetoken.practice.bags import Bags, FloatArray
 from sparsetoken.practice.mixture import Mixture, histogram
 from sparsetoken.practice.whitening import Whitening
 
-_MOST_STEPS = 500
+_MOST_STEPS = 2000
+_CERTIFIED = 1e-2  # largest gradient left, relative to that at zero: bags are few, and stop early
 
 
 def two_step_query(
@@ -117,4 +119,12 @@ def train_all(
         return value, np.append(gradient.ravel(), h.sum())
 
     options: Any = {"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "gtol": 1e-6, "ftol": 1e-9}
-    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    at_zero = np.abs(objective(np.zeros_like(start))[1]).max()
+    left = float(np.abs(objective(found.x)[1]).max() / max(at_zero, np.finfo(float).tiny))
+    if left > _CERTIFIED:
+        raise ConvergenceError(
+            f"joint training: relative gradient {left:.1e} after {found.nit} steps, "
+            f"{_CERTIFIED:g} is required (ridge={ridge:g})"
+        )
+    return np.asarray(found.x)

@@ -13,13 +13,15 @@ from functools import lru_cache
 
 import numpy as np
 
+from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.practice.bags import FloatArray
 
 _WIDTH = 0.05  # of a bin, in standard deviations
 _LOWEST, _CORE, _HIGHEST = -8.0, 10.0, 1e6  # values beyond are counted at the ends
 _RATIO = 1.005  # of bins above the core
 _SHIFTS = 48
-_BISECTIONS, _POLISH = 16, 50
+_BISECTIONS = 16  # of a share: 1.5e-5
+_POLISH, _RISE = 5000, 1e-4  # rounds at most; what is left of a log likelihood, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +68,27 @@ class Mixture:
         return float(shares[best]), best
 
     def _polished(self, at: FloatArray, counts: FloatArray, fixed: float | None) -> Mixture:
+        """By expectation and maximisation, which only rises, until it rises by less than
+        `_RISE`: with nine tenths of the information missing, a hundredth of a standard error."""
         share, shift, total = self.share, self.shift, counts.sum(axis=1)
+        height = self._height(at, counts)
         for _ in range(_POLISH):
             mine = counts * Mixture(share, shift).chance(at)
             mass = np.maximum(mine.sum(axis=1), 1e-12)
             shift = np.maximum(mine @ at / mass, 0.0)
             if fixed is None:
-                share = mass / total
-        return Mixture(share, shift)
+                share = np.minimum(mass / total, 1.0)
+            before, height = height, Mixture(share, shift)._height(at, counts)
+            if np.all(height - before < _RISE):
+                return Mixture(share, shift)
+        raise ConvergenceError(
+            "estimate_task: the likelihood of the mixture still rises by "
+            f"{(height - before).max():g} after {_POLISH} rounds, {_RISE:g} is required"
+        )
+
+    def _height(self, at: FloatArray, counts: FloatArray) -> FloatArray:
+        """The log likelihood of each histogram, (k,)."""
+        return np.einsum("kb,kb->k", counts, np.maximum(self.log_ratio(at[None]), -1e3))
 
     def chance(self, values: FloatArray) -> FloatArray:
         """Probability (k, N) that a value is of a shifted token."""

@@ -135,7 +135,7 @@ class _Half:
         ones = np.ones(len(index))
         whitening = Moments.of(bags, np.where(labels < 0, ones, 0.0)).whitening()
         query = two_step_query(bags, whitening(bags.mean()), labels, ones, whitening)
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS):  # so many refinements are what this query is
             query, pooled = refined(bags, query, labels, ones, whitening)
         return cls(bags, labels, whitening, pooled @ whitening.root @ whitening.root)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import expit
 
 from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.losses import Loss
@@ -18,6 +19,7 @@ from sparsetoken.practice.bags import FloatArray
 
 _MOST_STEPS = 200
 _MOST_PRODUCTS = 1000  # in a step
+_STUCK = 256  # roundings accepted where steps no longer help
 _LEAST_CURVATURE = 1e-12  # keeps the bias solvable where no sample has curvature
 
 
@@ -73,12 +75,18 @@ class ReadoutFit:
             floor = min(1.0, max(10 * floor, 1e-3)) if length < 0.2 else floor / 10
             floor = floor if floor > 1e-6 else 0.0
             before = left
-        if left <= 1e-5:  # as far as rounding lets it
+        if left <= _STUCK * self._rounding(loss, scores, pulls):
             return self._uncentred(found)
         raise ConvergenceError(
             f"ReadoutFit: relative gradient {left:.1e}, {tolerance:.0e} is required "
             f"({len(features)} samples, {features.shape[1]} features, {loss!r}, ridge={ridge:g})"
         )
+
+    def _rounding(self, loss: Loss, scores: FloatArray, pulls: float) -> float:
+        """What rounding makes of the relative gradient: a score is known to ε times its size, its
+        slope to ℓ″ times that, and such errors add up like √n."""
+        errors = self.share * loss.curvature(self.labels * scores) * (1 + np.abs(scores))
+        return float(np.finfo(float).eps * np.linalg.norm(errors)) / pulls
 
     def _uncentred(self, found: FloatArray) -> FloatArray:
         found = found.copy()
@@ -95,6 +103,7 @@ class ReadoutFit:
         solution = np.zeros_like(residual)
         toward, energy = residual, float(residual @ residual)
         small = accuracy**2 * energy
+        # an unfinished solution is a direction of descent all the same: the outer loop certifies
         for _ in range(_MOST_PRODUCTS):
             if energy <= small:
                 break
@@ -125,6 +134,7 @@ class ReadoutFit:
 
         start = slope(0.0)
         low, high, length = 0.0, math.inf, 1.0
+        # the objective is convex along the step: 40 halvings leave 1e-12 of it, or no descent
         for _ in range(40):
             here = slope(length)
             if abs(here) <= 0.9 * abs(start):
@@ -149,9 +159,9 @@ def sigmoid_fit(scores: FloatArray, labels: FloatArray, weights: FloatArray) -> 
     level = scores / scale
     chance = float(share @ target)
     flat = np.array([0.0, math.log(chance / (1 - chance))])
-    found = flat.copy()
+    found, value = flat.copy(), _misfit(flat, level, share, target)
     for _ in range(100):
-        now = 1 / (1 + np.exp(-np.clip(found[0] * level + found[1], -700, 700)))
+        now = expit(found[0] * level + found[1])
         pull, curvature = share * (now - target), share * now * (1 - now)
         gradient = np.array([pull @ level, pull.sum()])
         if np.abs(gradient).max() < 1e-10:
@@ -159,7 +169,23 @@ def sigmoid_fit(scores: FloatArray, labels: FloatArray, weights: FloatArray) -> 
         cross = curvature @ level
         hessian = np.array([[curvature @ level**2, cross], [cross, curvature.sum()]])
         step = np.linalg.solve(hessian + 1e-12 * np.eye(2), gradient)
-        found = found - step * min(1.0, 2.0 / float(np.abs(step).max()))
+        length, here = 1.0, _misfit(found - step, level, share, target)
+        while not here < value and length > 1e-12:  # far from the minimum a full step overshoots
+            length *= 0.5
+            here = _misfit(found - length * step, level, share, target)
+        if not here < value:
+            break  # rounding
+        found, value = found - length * step, here
+    if np.abs(gradient).max() > 1e-7:  # where the value rounds, its gradient is at √ε
+        raise ConvergenceError(
+            f"sigmoid_fit: gradient {np.abs(gradient).max():.1e} after 100 steps, 1e-7 is required"
+        )
     if found[0] <= 0:  # scores say nothing, or the opposite: only the prevalence is left
         return flat
     return np.array([found[0] / scale, found[1]])
+
+
+def _misfit(at: FloatArray, level: FloatArray, share: FloatArray, target: FloatArray) -> float:
+    """The mean of log(1 + e^z) − target·z, z = slope·level + offset."""
+    z = at[0] * level + at[1]
+    return float(share @ (np.logaddexp(0.0, z) - target * z))

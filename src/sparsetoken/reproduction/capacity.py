@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction.claims import (
     PAPER,
@@ -109,6 +110,11 @@ def half_point(ratio: np.ndarray, separable: np.ndarray) -> tuple[float, float]:
         found = found + step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-300))
         if np.abs(step).max() < 1e-10:
             break
+    else:
+        raise ConvergenceError(
+            f"capacity: the logistic regression still moves by {np.abs(step).max():.1e} after 100 "
+            "steps, 1e-10 is required"
+        )
     covariance = np.linalg.inv(curvature)
     half = float(np.exp(-found[0] / found[1]))
     gradient = np.array([-1 / found[1], found[0] / found[1] ** 2])

@@ -245,6 +245,7 @@ def _step_length(
         if abs(at_high) <= -0.1 * start or high > 1e9:
             return high
     side = 0
+    # inside a bracket of a rising slope; what it ends with descends, and the caller certifies
     for _ in range(60):
         t = (low * at_high - high * at_low) / (at_high - at_low)
         value = slope(t)

@@ -240,7 +240,7 @@ def _few_normals() -> FloatArray:
 def _bias_for(loss: Loss, ratio: float, sign: int) -> float:
     """b of the given sign with ℓ′(−b)/ℓ′(b) nearest to a ratio; that rises with b from 0 to ∞."""
     low, high = (0.0, 60.0) if sign > 0 else (-60.0, 0.0)
-    for _ in range(60):
+    for _ in range(60):  # 60/2⁶⁰: to rounding; a ratio beyond is met by an end
         middle = 0.5 * (low + high)
         if -float(loss.slope(-middle)) < -ratio * float(loss.slope(middle)):
             low = middle

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, wrightomega
 
+from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
 from sparsetoken.theory.exact_oracles import crossing, mean_and_maximum
@@ -28,6 +29,7 @@ from sparsetoken.theory.extremes import REPLICATES, Rest, SoftmaxSums, softmax_s
 FloatArray = NDArray[np.float64]
 
 _FEW = 1 << 10  # draws for first looks
+_CLOSE = 0.2  # of a standard error: closer is not worth another evaluation
 _SHARPEST = 30.0  # the largest finite τ tried; its errors are within 1e-5 of the maximum's
 
 
@@ -57,7 +59,7 @@ def sampled_threshold(error_at: _ErrorAt, error: float, guess: float) -> Estimat
     value = error_at(strength)
     gap = math.log(value / error)
     for _ in range(8):
-        if abs(gap) < max(1e-8, 0.2 * value.standard_error / value):
+        if abs(gap) < max(1e-8, _CLOSE * value.standard_error / value):
             break
         step = -gap / slope
         strength, before = strength + step, gap
@@ -65,6 +67,13 @@ def sampled_threshold(error_at: _ErrorAt, error: float, guess: float) -> Estimat
         gap = math.log(value / error)
         if abs(step) > 1e-3 * strength:  # else the slope would be one of rounding
             slope = (gap - before) / step
+    else:
+        # what is left is added below, along the slope; it must be small beside the sampling error
+        if abs(gap) > max(1e-6, value.standard_error / value):
+            raise ConvergenceError(
+                f"signal_threshold: log error off by {gap:.1e} at strength {strength:g} after 8 "
+                f"steps, its standard error {value.standard_error / value:.1e} is required"
+            )
     return Estimate(
         strength - gap / slope, value.standard_error / (value * abs(slope)), value.sharpness
     )

@@ -24,11 +24,14 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from sparsetoken.model.classifiers import Vectorized
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.model.errors import ConvergenceError, InvalidInput
 from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
 
 FloatArray = NDArray[np.float64]
+
+_STRONGEST = 2.0**60  # a strength that no threshold is beyond
+_STATIONARY = 1e-4  # gradient of a log error at which rounding may stop a search: costs 1e-8 of it
 
 
 def trivial_error(prevalence: float) -> float:
@@ -84,12 +87,17 @@ def crossing(
 
     low = high = guess
     above = below = excess(guess)
-    while below > 0:
+    while below > 0 and high < _STRONGEST:
         low, above, high = high, below, 2 * high
         below = excess(high)
-    while above <= 0:
+    while above <= 0 and low > 1 / _STRONGEST:
         high, below, low = low, above, low / 2
         above = excess(low)
+    if not above > 0 >= below:
+        raise ConvergenceError(
+            f"signal_threshold: the error does not cross {error:g} between strengths "
+            f"{low:g} and {high:g}"
+        )
     for _ in range(200):
         middle = high - below * (high - low) / (below - above)
         value = excess(middle)
@@ -99,7 +107,10 @@ def crossing(
             low, above, below = middle, value, below / 2
         else:
             high, below, above = middle, value, above / 2
-    return middle
+    raise ConvergenceError(
+        f"signal_threshold: between strengths {low:g} and {high:g} after 200 steps, a tolerance of "
+        f"{tolerance:g} is required"
+    )
 
 
 @dataclass(frozen=True)
@@ -169,6 +180,11 @@ class LinearOracle:
                 return float(prevalence * miss + (1 - prevalence) * ndtr(-best.cut) - error)
 
             strength = float(brentq(excess, 0.0, strength, xtol=1e-12))
+        else:
+            raise ConvergenceError(
+                f"signal_threshold: error {best.error:g} at strength {strength:g} after 50 rounds, "
+                f"{error:g} is required"
+            )
         return Estimate(strength)
 
     def _best(self, strength: float) -> _Direction:
@@ -290,6 +306,12 @@ def _best_direction(
         cut = cuts[np.argmin(prevalence * misses + (1 - prevalence) * ndtr(-cuts))]
         point = np.append(unit, cut)
         result = minimize(objective, point, jac=True, method="CG", options={"gtol": 1e-7})
+        steepest = float(np.abs(result.jac).max())
+        if not result.success and steepest > _STATIONARY:
+            raise ConvergenceError(
+                f"oracle_error: the best direction has a gradient of {steepest:.1e} in log error "
+                f"after {result.nit} steps, {_STATIONARY:g} is required"
+            )
         unit = result.x[:-1] / np.linalg.norm(result.x[:-1])
         found.append(_Direction(math.exp(result.fun), result.x[-1], places @ unit, weights))
     return min(found, key=lambda direction: direction.error)

@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.theory import saddle
 from sparsetoken.theory.asymptotics import Fit
@@ -208,7 +209,9 @@ def _rest_overlap(overlap: FloatArray, gain: float, per: float, explicit: float)
         rest += step
         if abs(step) <= 1e-12 * abs(rest):
             return rest
-    raise FloatingPointError(f"fluctuations: the overlap did not settle, last step {step:g}")
+    raise ConvergenceError(
+        f"fluctuations: the overlap is {rest:g} after 60 steps, the last {step:.1e}"
+    )
 
 
 def _powers(kappa: float) -> FloatArray:

@@ -108,7 +108,7 @@ def _balance_bias(problem: Saddle) -> FloatArray:
     state = starting_point(problem)
     signed = problem.law.weights * problem.law.labels
     low, high = -1e3, 1e3  # losses bend at margins of order one
-    for _ in range(60):
+    for _ in range(60):  # to rounding
         state[:, -3] = 0.5 * (low + high)
         at = Point(problem, state[:, :-2], np.exp(state[:, -2]), np.exp(state[:, -1]))
         if (at.moments.psi @ signed)[0] > 0:

@@ -60,6 +60,7 @@ def square_solution(problem: Saddle) -> FloatArray:
     law, ridge, alpha = problem.law, problem.ridge, problem.alpha
     p, square = law.weights, law.scales**2
     chi = 1.0 / (alpha * (ridge + p @ square))
+    # monotone and quadratic; what it gives is certified by the residual, or is only a start
     for _ in range(100):
         shrink = 1.0 / (1.0 + square * chi[:, None])  # (problems, atoms)
         excess = 1.0 - alpha * chi * (ridge + shrink @ (p * square))

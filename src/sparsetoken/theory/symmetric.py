@@ -123,6 +123,8 @@ def _tilt(values: FloatArray, heads: float, log_powers: FloatArray) -> FloatArra
     place = int(heads + 0.5)  # at the R-th largest value R − ½ heads are expected, or more
     guess = np.partition(values, n - place, axis=1)[:, n - place]
     guess = np.maximum(guess, extra - np.log(heads))
+    # a μ that is not reached costs no digits until heads become improbable: 60 bisections of any
+    # bracket of logarithms are beyond that
     for _ in range(60):
         coins = expit(values - guess[:, None])
         more = np.exp(np.minimum(extra - guess, 50.0))
