@@ -26,6 +26,7 @@ from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, VIEWS, State
 from sparsetoken.cli import main
+from sparsetoken.model.errors import InvalidInput
 
 SMALL = {"length": 4, "strength": 3.0, "query_samples": 1.5, "ridge": 0.1}
 
@@ -356,7 +357,7 @@ def test_simulations_run_are_cancelled_and_end_with_their_page(monkeypatch):
         assert mine == run.test_error[0]
     long = State.of({"dim": 1000, "repeats": 32, "length": 100})
     first, second = jobs.start("page one", long), jobs.start("page two", long)
-    with pytest.raises(ValueError, match="2 simulations are under way"):
+    with pytest.raises(InvalidInput, match="2 simulations are under way"):
         jobs.start("page three", long)
     jobs.cancel("page one")
     assert not first.running
@@ -387,7 +388,7 @@ def test_doubts_stand_beside_the_numbers():
 
 
 def test_where_it_listens():
-    with pytest.raises(ValueError, match="port must be a whole number"):
+    with pytest.raises(InvalidInput, match="port must be a whole number"):
         st.explore(port=99999)
-    with pytest.raises(ValueError, match="nothing can listen at 203"):
+    with pytest.raises(InvalidInput, match="nothing can listen at 203"):
         st.explore(host="203.0.113.1", browser=False)

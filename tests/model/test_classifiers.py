@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 
 
 class ClassifierContract:
@@ -113,7 +114,7 @@ class TestVectorized(ClassifierContract):
         assert many.test_error == pytest.approx(one.test_error, abs=1e-10)
 
     def test_too_many_sets_of_places_are_refused(self):
-        with pytest.raises(ValueError, match=r"C\(length, sparsity\)"):
+        with pytest.raises(InvalidInput, match=r"C\(length, sparsity\)"):
             self.classifier.law(st.Task(60, 20, 1.0, places=range(1, 61)))
 
 
@@ -135,11 +136,11 @@ class TestAttention(ClassifierContract):
             np.testing.assert_allclose(feature, weights @ sample / weights.sum())
 
     def test_features_need_a_query(self):
-        with pytest.raises(ValueError, match="features need query"):
+        with pytest.raises(InvalidInput, match="features need query"):
             self.classifier.features(np.zeros((1, 2, 3)))
 
     def test_learned_query_needs_one_for_its_law(self):
-        with pytest.raises(ValueError, match="the query is learned"):
+        with pytest.raises(InvalidInput, match="the query is learned"):
             st.Attention().law(st.Task(3, 1, 1.0))
         query = st.Query(overlap=0.3, norm=0.5, sharpness=1.0)
         law = st.Attention().law(st.Task(3, 1, 1.0), query)
@@ -156,7 +157,7 @@ class TestAttention(ClassifierContract):
         ],
     )
     def test_wrong_queries_are_refused(self, cosine, sharpness, name):
-        with pytest.raises(ValueError, match=name):
+        with pytest.raises(InvalidInput, match=name):
             st.Attention(cosine, sharpness)
 
     def test_laws_are_shared_between_prevalences_and_places(self):

@@ -22,6 +22,7 @@ from sparsetoken import (
     solve,
 )
 from sparsetoken.model import law as law_module
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.theory.saddle import Saddle, equations
 
@@ -214,7 +215,7 @@ def test_a_law_leaves_the_callers_arrays_alone():
     law = FeatureLaw(labels, means, np.ones(2), np.ones(2), np.array([True]))
     labels[0], means[0, 0] = 5.0, 7.0
     assert law.labels[0] == 1 and law.means[0, 0] == 2
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(InvalidInput, match="read-only"):
         law.means[0, 0] = 1.0
 
 
@@ -226,7 +227,7 @@ def test_nonsense_readouts_are_refused():
         (Readout(np.ones(2), np.nan, 1.0), "bias"),
         (Readout(np.ones(2), 0.0, -1.0), "noise"),
     ]:
-        with pytest.raises(ValueError, match=f"scores: {name} must be"):
+        with pytest.raises(InvalidInput, match=f"scores: {name} must be"):
             law.scores(readout)
 
 
@@ -292,15 +293,15 @@ def test_wrong_laws_are_refused(change, message):
     good = dict(
         labels=[1, -1], means=[[1.0], [0.0]], scales=[1, 1], weights=[0.5, 0.5], noisy=[True]
     )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InvalidInput, match=message):
         FeatureLaw(**{**good, **change})
 
 
 def test_wrong_questions_to_a_law_are_refused():
     law = random_law(0)
-    with pytest.raises(ValueError, match="prevalence must be a number above 0 and below 1"):
+    with pytest.raises(InvalidInput, match="prevalence must be a number above 0 and below 1"):
         law.with_prevalence(1.0)
-    with pytest.raises(ValueError, match="n must be a whole number"):
+    with pytest.raises(InvalidInput, match="n must be a whole number"):
         law.sample(-1, rng=0)
-    with pytest.raises(ValueError, match="specificity must be"):
+    with pytest.raises(InvalidInput, match="specificity must be"):
         law.scores(Readout(np.ones(2), 0.0, 1.0)).sensitivity(1.0)

@@ -11,6 +11,7 @@ import pytest
 
 from sparsetoken import Huber, Logistic, Square, SquaredHinge
 from sparsetoken.model.envelopes import Moments
+from sparsetoken.model.errors import InvalidInput
 
 LOSSES = [Square(), Logistic(), SquaredHinge(), Huber(), Huber(width=0.3), Huber(width=2.5)]
 MARGINS = [-1e4, -700.0, -37.0, -3.0, -0.7, 0.0, 1e-9, 0.7, 1.0, 1.3, 5.0, 37.0, 700.0, 1e4]
@@ -161,7 +162,7 @@ def test_huber_between_hinge_and_square():
 
 @pytest.mark.parametrize("width", [0, -1.0, float("nan"), float("inf"), "1", True])
 def test_huber_width_is_validated(width):
-    with pytest.raises(ValueError, match="Huber: width must be a number above 0, got"):
+    with pytest.raises(InvalidInput, match="Huber: width must be a number above 0, got"):
         Huber(width=width)
 
 

@@ -9,6 +9,7 @@ import pytest
 import scipy.stats
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.signals import law_in_words, shown, varying
 
 
@@ -85,7 +86,7 @@ def test_a_plain_task_draws_as_before():
     (dict(strength=scipy.stats.gamma), "strength must be a number"),
 ])  # fmt: skip
 def test_wrong_tasks_are_named(arguments, message):
-    with pytest.raises(ValueError, match=f"Task: {message}"):
+    with pytest.raises(InvalidInput, match=f"Task: {message}"):
         st.Task(**({"length": 8, "sparsity": 1, "strength": 2.0} | arguments))
 
 
@@ -101,7 +102,7 @@ def test_wrong_laws_are_named():
         (dict(values=(1, 2), weights=(1e-300, 1e100)), "weights must be within a factor 1e300"),
         (dict(values=3), "values must be numbers"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(InvalidInput, match=message):
             st.Discrete(**given)
     for family, parameters, message in (
         ("no_such", (1.0,), "family must be the name of a continuous law"),
@@ -110,7 +111,7 @@ def test_wrong_laws_are_named():
         ("gamma", (4.0,), r"parameters of gamma must be 3 numbers \(a, loc, scale\)"),
         ("gamma", (-4.0, 0.0, 1.0), "parameters must be allowed by scipy.stats.gamma"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(InvalidInput, match=message):
             st.Continuous(family, parameters)
 
 
@@ -124,7 +125,7 @@ def test_laws_that_cannot_be_kept_are_refused():
     for law in (scipy.stats.zipf(1.5), scipy.stats.poisson(9990), scipy.stats.poisson(3, loc=0.5),
                 scipy.stats.rv_discrete(values=([1, 2.5], [0.5, 0.5]))(),
                 Own(a=0, b=1, name="uniform")()):  # fmt: skip
-        with pytest.raises(ValueError, match="Task: strength must be"):
+        with pytest.raises(InvalidInput, match="Task: strength must be"):
             st.Task(8, 1, law)
     assert st.Discrete([1, 2], None) == st.Discrete([1, 2])
 
@@ -132,7 +133,7 @@ def test_laws_that_cannot_be_kept_are_refused():
 def test_laws_in_words():
     assert law_in_words("3:1,5:3") == st.Discrete([3, 5], [0.25, 0.75])
     assert law_in_words("3,5") == st.Discrete([3, 5])
-    with pytest.raises(ValueError, match=r"values with weights such as 3:0.25,5:0.75.*got 'x:1'"):
+    with pytest.raises(InvalidInput, match=r"values with weights such as 3:0.25,5:0.75.*got 'x:1'"):
         law_in_words("x:1")
     assert shown(3.0) == "3" and shown(st.Discrete([1, 2])) == "varying over 1, 2"
     assert shown(st.Continuous("gamma", (4.0, 0.0, 1.0))) == "varying (gamma, mean 4)"
@@ -142,5 +143,7 @@ def test_vectorized_refuses_shared_noise():
     task = st.Task(4, 1, 2.0, token_correlation=0.2)
     for ask in (lambda: st.Vectorized().law(task), lambda: st.capacity(task, st.Vectorized()),
                 lambda: st.simulate(task, st.Vectorized(), st.Protocol(), 20, 1)):  # fmt: skip
-        with pytest.raises(ValueError, match=r"Vectorized: token_correlation must be 0 .*got 0.2"):
+        with pytest.raises(
+            InvalidInput, match=r"Vectorized: token_correlation must be 0 .*got 0.2"
+        ):
             ask()

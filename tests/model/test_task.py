@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task
+from sparsetoken.model.errors import InvalidInput
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ from sparsetoken import Task
 )
 def test_wrong_values_are_named(field, value, allowed):
     good = dict(length=6, sparsity=2, strength=1.0, prevalence=0.3, places=None)
-    with pytest.raises(ValueError, match=allowed) as error:
+    with pytest.raises(InvalidInput, match=allowed) as error:
         Task(**{**good, field: value})
     assert field in str(error.value)
 
@@ -76,11 +77,11 @@ def test_the_same_seed_gives_the_same_sample_and_a_given_signal_is_used():
     one, two = task.sample(10, 2, rng=1, signal=axis), task.sample(10, 2, rng=1, signal=axis)
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
     assert np.array_equal(one.signal, axis)
-    with pytest.raises(ValueError, match="unit vector"):
+    with pytest.raises(InvalidInput, match="unit vector"):
         task.sample(10, 2, rng=1, signal=2 * axis)
-    with pytest.raises(ValueError, match="dim must be"):
+    with pytest.raises(InvalidInput, match="dim must be"):
         task.sample(10, 0, rng=1)
-    with pytest.raises(ValueError, match="n must be"):
+    with pytest.raises(InvalidInput, match="n must be"):
         task.sample(-1, 2, rng=1)
 
 

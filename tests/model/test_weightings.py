@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.weightings import WEIGHTINGS, weighting_named
 
 ALL = [st.Softmax(), st.HardMax(), st.TopK(1), st.TopK(3), st.TopK(50), st.Sparsemax()]
@@ -71,17 +72,17 @@ def test_names():
         assert weighting_named("", name) == weighting
     assert weighting_named("", "top-12") == st.TopK(12)
     for wrong in ("", "top-", "top-0", "top--1", "maximum", 3, None, "top-99999999999"):
-        with pytest.raises(ValueError, match=r"attention: weighting must be one of softmax.*got"):
+        with pytest.raises(InvalidInput, match=r"attention: weighting must be one of softmax.*got"):
             weighting_named("attention", wrong)
 
 
 def test_wrong_values_are_named():
-    with pytest.raises(ValueError, match="TopK: k must be a whole number of at least 1, got 0"):
+    with pytest.raises(InvalidInput, match="TopK: k must be a whole number of at least 1, got 0"):
         st.TopK(0)
     for wrong in (st.Softmax, "softmax", None):
-        with pytest.raises(ValueError, match="Attention: weighting must be a weighting such as"):
+        with pytest.raises(InvalidInput, match="Attention: weighting must be a weighting such as"):
             st.Attention(weighting=wrong)
-    with pytest.raises(ValueError, match="training must be 'stages' for a weighting other than"):
+    with pytest.raises(InvalidInput, match="training must be 'stages' for a weighting other than"):
         st.simulate(
             st.Task(3, 1, 2.0), st.Attention(weighting=st.HardMax()), st.Protocol(), 10,
             sampler="tokens", reuse_data=True, training="joint",
@@ -96,15 +97,15 @@ def test_a_weighting_that_breaks_its_word():
     class Unhashable(st.Softmax):
         __hash__ = None
 
-    with pytest.raises(ValueError, match="not negative and have sum 1"):
+    with pytest.raises(InvalidInput, match="not negative and have sum 1"):
         st.Attention(weighting=Double())
-    with pytest.raises(ValueError, match="weighting must be hashable"):
+    with pytest.raises(InvalidInput, match="weighting must be hashable"):
         st.Attention(weighting=Unhashable())
 
     class Nameless:
         weights = staticmethod(st.Softmax().weights)
 
-    with pytest.raises(ValueError, match="must have a repr that tells its values"):
+    with pytest.raises(InvalidInput, match="must have a repr that tells its values"):
         st.Cell(st.Task(3, 1, 2.0), st.Attention(weighting=Nameless()), st.Protocol()).units()
 
 

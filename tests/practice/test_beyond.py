@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.practice.bags import Bags
 
 MIXED = st.Task(8, st.Discrete([1, 2]), st.Discrete([3.0, 6.0]))
@@ -52,7 +53,9 @@ def test_a_plan_for_signals_that_vary():
     assert set(advice.sensitivity.change.str.split().str[0]) == {"prevalence"}
     assert "vectorized" in [option.classifier for option in advice.options]
     assert "Discrete" in json.loads(advice.to_json())["task"]["strength"]
-    with pytest.raises(ValueError, match="unknown must not be 'strength' for a strength that var"):
+    with pytest.raises(
+        InvalidInput, match="unknown must not be 'strength' for a strength that var"
+    ):
         st.plan(MIXED, dim=100, samples=800, target_error=0.1, unknown="strength")
 
 
@@ -65,7 +68,7 @@ def test_a_plan_with_another_weighting():
     assert hard["attention"].tuned.classifier.weighting == st.HardMax()
     assert soft["attention"].value < hard["attention"].value < soft["pooled"].value
     assert soft["pooled"].value == hard["pooled"].value
-    with pytest.raises(ValueError, match="weighting must be a weighting such as"):
+    with pytest.raises(InvalidInput, match="weighting must be a weighting such as"):
         st.plan(task, dim=100, samples=800, weighting="softmax")
 
 
@@ -113,9 +116,9 @@ def test_softmax_is_what_it_was():
 
 def test_wrong_weightings_are_named(tmp_path):
     sample = st.Task(4, 1, 3.0).sample(40, 4, rng=0)
-    with pytest.raises(ValueError, match="weighting must be a weighting such as"):
+    with pytest.raises(InvalidInput, match="weighting must be a weighting such as"):
         st.AttentionClassifier(weighting="softmax").fit(sample.tokens, sample.labels)
-    with pytest.raises(ValueError, match="query must be 'two-step' for a weighting other than"):
+    with pytest.raises(InvalidInput, match="query must be 'two-step' for a weighting other than"):
         st.AttentionClassifier(query="joint", weighting=st.HardMax()).fit(
             sample.tokens, sample.labels
         )
@@ -125,5 +128,5 @@ def test_wrong_weightings_are_named(tmp_path):
             return np.full_like(scores, 1 / scores.shape[-1])
 
     fitted = st.AttentionClassifier(weighting=Own()).fit(sample.tokens, sample.labels)
-    with pytest.raises(ValueError, match="save_classifier: weighting must be one of softmax"):
+    with pytest.raises(InvalidInput, match="save_classifier: weighting must be one of softmax"):
         st.save_classifier(fitted, tmp_path / "model")

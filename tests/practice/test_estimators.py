@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 
 ESTIMATORS = [st.PooledClassifier, st.VectorizedClassifier, st.AttentionClassifier]
 # As with scikit-learn's own cross-validated estimators: a bag of weight two falls into one fold,
@@ -196,7 +197,7 @@ def test_comparison_is_honest(data):
     ).set_index("pooling")
     assert noise.error["larger class"] == 0.5
     assert (abs(noise.error - 0.5) < 4 * 0.036).all() and (abs(noise.auc - 0.5) < 0.15).all()
-    with pytest.raises(ValueError, match="at least two bags of each class"):
+    with pytest.raises(InvalidInput, match="at least two bags of each class"):
         st.compare_poolings(train.tokens[:5], [0, 0, 0, 0, 1])
 
 
@@ -213,7 +214,7 @@ def test_ragged_bags_and_single_precision(data):
     single = st.AttentionClassifier().fit(train.tokens.astype(np.float32), train.labels)
     double = st.AttentionClassifier().fit(train.tokens, train.labels)
     assert np.mean(single.predict(test.tokens) == double.predict(test.tokens)) > 0.99
-    with pytest.raises(ValueError, match="needs bags of one length"):
+    with pytest.raises(InvalidInput, match="needs bags of one length"):
         st.VectorizedClassifier().fit(ragged, train.labels)
 
 
@@ -342,7 +343,7 @@ def test_labels_of_any_two_kinds_and_tools_of_scikit_learn(data):
 def test_wrong_input(change, words):
     given = {"X": np.eye(2).reshape(2, 1, 2), "y": [0, 1]} | change
     call = {name: given.pop(name) for name in ("X", "y", "mask", "sample_weight") if name in given}
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InvalidInput, match=words):
         st.AttentionClassifier(**given).fit(**call)
 
 
@@ -352,7 +353,7 @@ def test_other_dimensions_and_unfitted_are_refused(data):
     with pytest.raises(NotFittedError):
         classifier.attention(train.tokens)
     classifier.fit(train.tokens, train.labels)
-    with pytest.raises(ValueError, match="expecting 12 features"):
+    with pytest.raises(InvalidInput, match="expecting 12 features"):
         classifier.predict(train.tokens[:, :, :11])
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st_
 from sklearn.exceptions import NotFittedError
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.practice.bags import Bags
 
 KINDS = [st.PooledClassifier(), st.AttentionClassifier(), st.AttentionClassifier(query="joint"),
@@ -101,7 +102,7 @@ X = np.ones((6, 2))
 )
 def test_wrong_arrays(tmp_path, arrays, words):
     path = written(tmp_path / "bags.npz", **arrays)
-    with pytest.raises(ValueError, match=words) as caught:
+    with pytest.raises(InvalidInput, match=words) as caught:
         st.load_bags(path)
     assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
 
@@ -128,10 +129,10 @@ def test_nothing_is_unpickled(tmp_path):
     files[-1].write_bytes(pickle.dumps(Evil(mark)))
     for path in files:
         for load in (st.load_bags, st.load_classifier):
-            with pytest.raises(ValueError, match=path.name):
+            with pytest.raises(InvalidInput, match=path.name):
                 load(path)
     assert not os.path.exists(mark)
-    with pytest.raises(ValueError, match="unpickled, which is never done"):
+    with pytest.raises(InvalidInput, match="unpickled, which is never done"):
         st.load_bags(files[0])
 
 
@@ -156,7 +157,7 @@ def test_nothing_is_unpickled(tmp_path):
 )
 def test_forged_entries(tmp_path, entry, words):
     path = zipped(tmp_path / "forged.npz", X=entry)
-    with pytest.raises(ValueError, match=words) as caught:
+    with pytest.raises(InvalidInput, match=words) as caught:
         st.load_bags(path)
     assert str(path) in str(caught.value)
 
@@ -166,7 +167,7 @@ def test_packings_that_cannot_be_bounded(tmp_path):
     for packing in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         with zipfile.ZipFile(tmp_path / "bomb.npz", "w", packing) as archive:
             archive.writestr("X.npy", npy((1, 1, 1), data=bytes(8)))
-        with pytest.raises(ValueError, match="packed in a way that NumPy never does"):
+        with pytest.raises(InvalidInput, match="packed in a way that NumPy never does"):
             st.load_bags(tmp_path / "bomb.npz")
 
 
@@ -178,11 +179,11 @@ def test_entries_that_lie_about_their_size(tmp_path):
     directory = raw.rfind(b"PK\x01\x02")
     struct.pack_into("<I", raw, directory + 24, 0xFFFFFFF0)
     path.write_bytes(raw)
-    with pytest.raises(ValueError, match="damaged or forged"):
+    with pytest.raises(InvalidInput, match="damaged or forged"):
         st.load_bags(path)
-    with pytest.raises(ValueError, match="there is no such file"):
+    with pytest.raises(InvalidInput, match="there is no such file"):
         st.load_bags(tmp_path / "none.npz")
-    with pytest.raises(ValueError, match="there is no such file"):
+    with pytest.raises(InvalidInput, match="there is no such file"):
         st.load_bags(tmp_path)
 
 
@@ -248,7 +249,7 @@ def test_saved_classifiers_are_the_same(tmp_path, sample, classifier):
             fitted.attention(sample.tokens), again.attention(sample.tokens), strict=True
         ):
             np.testing.assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="expecting 6 features"):
+    with pytest.raises(InvalidInput, match="expecting 6 features"):
         again.predict(sample.tokens[:, :, :4])
     assert os.listdir(tmp_path) == ["model"]
     mask = os.umask(0o022)
@@ -270,12 +271,12 @@ def test_what_cannot_be_saved(tmp_path, sample):
         pass
 
     fitted = Mine().fit(sample.tokens, sample.labels)
-    with pytest.raises(ValueError, match="VectorizedClassifier, got Mine"):
+    with pytest.raises(InvalidInput, match="VectorizedClassifier, got Mine"):
         st.save_classifier(fitted, tmp_path / "model")
     with pytest.raises(NotFittedError):
         st.save_classifier(st.PooledClassifier(), tmp_path / "model")
     odd = st.PooledClassifier(loss=st.Huber(0.123)).fit(sample.tokens, sample.labels)
-    with pytest.raises(ValueError, match="loss must be one of"):
+    with pytest.raises(InvalidInput, match="loss must be one of"):
         st.save_classifier(odd, tmp_path / "model")
     assert os.listdir(tmp_path) == []
 
@@ -310,7 +311,7 @@ def test_wrong_models(tmp_path, model, change, words):
     with np.load(model) as content:
         arrays = dict(content)
     path = written(tmp_path / "model.npz", **(arrays | change))
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InvalidInput, match=words):
         st.load_classifier(path)
 
 
@@ -345,7 +346,7 @@ def refused(tmp_path, model, change):
         arrays = dict(content)
     about = change(json.loads(str(arrays["about"])))
     path = written(tmp_path / "model.npz", **(arrays | {"about": np.array(json.dumps(about))}))
-    with pytest.raises(ValueError, match="not a saved classifier"):
+    with pytest.raises(InvalidInput, match="not a saved classifier"):
         st.load_classifier(path)
 
 

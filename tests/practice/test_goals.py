@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.practice.goals import Goal
 
@@ -94,7 +95,7 @@ TASK = st.Task(10, 1, 5.0)
     ],
 )
 def test_wrong_questions(question, words):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(InvalidInput) as caught:
         st.plan(**{"task": TASK, "dim": 100} | question)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)

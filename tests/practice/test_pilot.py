@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.practice.mixture import Mixture, histogram
 from sparsetoken.practice.readout import ReadoutFit, sigmoid_fit
 from sparsetoken.simulation.fitting import fit
@@ -57,7 +58,7 @@ def test_noise_is_called_noise():
         pilot = pilot_of(st.Task(10, 1, 0.0, prevalence=0.3), 150, 20, seed, resamples=20)
         assert not pilot.found and pilot.task is None
         assert "No signal was found" in pilot.summary()
-    with pytest.raises(ValueError, match="no signal was found in 150 bags"):
+    with pytest.raises(InvalidInput, match="no signal was found in 150 bags"):
         pilot.plan(samples=1000)
     assert json.loads(pilot.to_json())["task"] is None
 
@@ -191,7 +192,7 @@ def test_ragged_bags_and_labels_of_any_kind():
 )
 def test_wrong_input(change, words):
     given = {"X": np.random.default_rng(0).standard_normal((20, 2, 3)), "y": np.arange(20) % 2}
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InvalidInput, match=words):
         st.estimate_task(**(given | change))
 
 

@@ -13,6 +13,7 @@ import pytest
 import sparsetoken as st
 from browser import open_browser
 from sparsetoken.cli import main
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.reproduction import claims, reproduce
 from sparsetoken.reproduction.claims import COLUMNS, Check, Judgement
 
@@ -139,5 +140,5 @@ def test_wrong_names(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
     assert main(["reproduce", "--quick", "--full", "--out", str(tmp_path)]) == 2
     assert "give one of --quick, --full" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="scale must be one of"):
+    with pytest.raises(InvalidInput, match="scale must be one of"):
         st.reproduce(scale="huge", out=tmp_path)

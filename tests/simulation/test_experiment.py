@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation import experiment
 from sparsetoken.simulation.results import QUANTITIES
 
@@ -87,7 +88,7 @@ def test_scores_of_a_repeat_on_another_task():
     longer = st.Task(length=50, sparsity=1, strength=4.0)
     assert run.scores(0, longer).test_error > run.test_error[0]
     vectorized = st.simulate(TASK, st.Vectorized(), PROTOCOL, 100, 1)
-    with pytest.raises(ValueError, match="positions need a task of that length"):
+    with pytest.raises(InvalidInput, match="positions need a task of that length"):
         vectorized.scores(0, longer)
 
 
@@ -160,7 +161,7 @@ BAD = [
 @pytest.mark.parametrize(("change", "message"), BAD)
 def test_bad_input(change, message):
     good = dict(task=TASK, classifier=st.Attention(), protocol=PROTOCOL, dim=20, repeats=1)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InvalidInput, match=message):
         st.simulate(**(good | change))
 
 

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import sparsetoken as st
 import witness as plain
 from sparsetoken.model.envelopes import Piece, PiecewiseQuadratic
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation.fitting import fit, fit_gram
 
 LOSSES = [st.Square(), st.Logistic(), st.SquaredHinge(), st.Huber(), st.Huber(width=0.3)]
@@ -239,7 +240,7 @@ def test_boxes_are_the_slopes():
 def test_bad_input(change, message):
     given = dict(features=np.eye(4)[:, :2], labels=[1, -1, 1, -1], ridge=0.1) | change
     tolerance = given.pop("tolerance", None)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InvalidInput, match=message):
         fit(loss=st.Logistic(), tolerance=tolerance, **given)
-    with pytest.raises(ValueError, match="gram must be a square matrix"):
+    with pytest.raises(InvalidInput, match="gram must be a square matrix"):
         fit_gram(np.zeros((2, 3)), [1, -1], st.Logistic(), 0.1)

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import softmax
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation.joint import train_jointly
 from sparsetoken.simulation.separability import separable
 
@@ -76,7 +77,7 @@ def test_joint_training_in_a_simulation(training):
     ],
 )
 def test_wrong_training(change, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InvalidInput, match=words):
         st.simulate(TASK, st.Attention(), st.Protocol(), 30, 1, **change)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.simulation.tokens import run as plain_run
 from sparsetoken.simulation.universality import (
@@ -131,7 +132,7 @@ def test_the_whitener_whitens():
     positive = DepartedStream(
         TASK, np.ones(9), np.eye(6)[0], np.random.SeedSequence(0), mine.place, departure, root
     )
-    with pytest.raises(ValueError, match="whitening needs at least 6 noise tokens"):
+    with pytest.raises(InvalidInput, match="whitening needs at least 6 noise tokens"):
         whitening([positive], Departure(correlation=0.8, whitening=2.0), 6)
 
 
@@ -165,19 +166,19 @@ def test_seeds_reproduce():
     ],
 )
 def test_bad_names_get_a_sentence(arguments, words):
-    with pytest.raises(ValueError, match="Departure: " + words):
+    with pytest.raises(InvalidInput, match="Departure: " + words):
         Departure(**arguments)
 
 
 def test_other_settings_are_refused():
     reduced = Settings(TASK, st.Pooled(), PROTOCOL, 20)
-    with pytest.raises(ValueError, match=r"sampler='tokens', .* got 'reduced'"):
+    with pytest.raises(InvalidInput, match=r"sampler='tokens', .* got 'reduced'"):
         run_departed(reduced, Departure(), 0)
     shared = st.Task(10, 1, 5.0, token_correlation=0.1)
-    with pytest.raises(ValueError, match=r"task must have one strength, .* independent tokens"):
+    with pytest.raises(InvalidInput, match=r"task must have one strength, .* independent tokens"):
         run_departed(settings(st.Pooled(), task=shared), Departure(), 0)
     plain = Cell(TASK, st.Pooled(), PROTOCOL, "simulation", 20)
-    with pytest.raises(ValueError, match="cell must have kind='simulation', sampler='tokens'"):
+    with pytest.raises(InvalidInput, match="cell must have kind='simulation', sampler='tokens'"):
         DepartureCell(plain, Departure())
-    with pytest.raises(ValueError, match="departure must be a Departure, got 'rademacher'"):
+    with pytest.raises(InvalidInput, match="departure must be a Departure, got 'rademacher'"):
         DepartureCell(plain, "rademacher")

@@ -8,6 +8,7 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.cli import main
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies.study_file import load_study
 
 # keys as they were before weightings, varying signals and shared noise had a name
@@ -89,10 +90,10 @@ token_correlation = 0.2
 def test_wrong_study_files(tmp_path, line, message):
     path = tmp_path / "study.toml"
     path.write_text(f"classifier = 'pooled'\n[task]\nlength = 6\nsparsity = 1\n{line}\n")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InvalidInput, match=message):
         load_study(path)
     path.write_text(path.read_text().replace("'pooled'", "'attention'\nweighting = 'top'"))
-    with pytest.raises(ValueError, match=r"weighting must be one of softmax|study"):
+    with pytest.raises(InvalidInput, match=r"weighting must be one of softmax|study"):
         load_study(path)
 
 

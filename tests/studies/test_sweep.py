@@ -14,6 +14,7 @@ import pytest
 import sparsetoken as st
 from sparsetoken.blas import blas_threads, one_blas_thread
 from sparsetoken.model import attention
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies import cells as cells_module
 from sparsetoken.studies.questions import answer
 from sweep_study import same, study
@@ -236,24 +237,24 @@ def test_an_executor_that_breaks_says_how_to_resume(tmp_path, monkeypatch):
     ],
 )
 def test_wrong_grids(axes, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InvalidInput, match=words):
         st.grid(**axes)
 
 
 def test_wrong_sweeps():
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(InvalidInput, match="at least one"):
         st.sweep([])
-    with pytest.raises(ValueError, match="must be Cell objects"):
+    with pytest.raises(InvalidInput, match="must be Cell objects"):
         st.sweep(["cell"])
     for cells in (st.Cell(st.Task(5, 1, 2.0), st.Pooled(), st.Protocol()), None, 3):
-        with pytest.raises(ValueError, match="must be a list of Cell objects"):
+        with pytest.raises(InvalidInput, match="must be a list of Cell objects"):
             st.sweep(cells)
 
 
 @pytest.mark.parametrize("executor", [0, True, "two", ProcessPoolExecutor])
 def test_wrong_executors(executor, tmp_path):
     cells = st.grid(task=st.Task(5, 1, 2.0), classifier=st.Pooled())
-    with pytest.raises(ValueError, match="executor must be None, a whole number of processes"):
+    with pytest.raises(InvalidInput, match="executor must be None, a whole number of processes"):
         st.sweep(cells, tmp_path / "runs.sqlite", executor=executor)
     assert not (tmp_path / "runs.sqlite").exists()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.theory import newton, saddle
 
 LOSSES = [st.Square(), st.Logistic(), st.SquaredHinge(), st.Huber()]
@@ -261,7 +262,7 @@ def test_without_a_ridge_the_square_loss_needs_more_samples_than_dimensions():
     ],
 )
 def test_wrong_values_are_named(ridge, samples, name):
-    with pytest.raises(ValueError, match=f"solve: {name}"):
+    with pytest.raises(InvalidInput, match=f"solve: {name}"):
         st.solve(small_law(), st.Square(), ridge, samples)
 
 
@@ -292,7 +293,7 @@ def test_long_curves_are_solved_in_parts():
 
 def test_a_loss_must_be_an_object():
     for loss in (st.Logistic, "square", None):
-        with pytest.raises(ValueError, match="solve: loss must be a loss such as"):
+        with pytest.raises(InvalidInput, match="solve: loss must be a loss such as"):
             st.solve(small_law(), loss, 1.0, 1.0)
 
 
@@ -331,5 +332,5 @@ def test_a_place_to_begin_does_not_change_the_end():
     steps = [sum(fit.iterations for fit in st.solve_many(law, loss, 0.1, samples, near))
              for near in (None, fits)]  # fmt: skip
     assert steps[1] < steps[0]
-    with pytest.raises(ValueError, match=r"near must be one fit, or 4 \(one a problem\), got 2"):
+    with pytest.raises(InvalidInput, match=r"near must be one fit, or 4 \(one a problem\), got 2"):
         st.solve_many(law, loss, 0.1, samples, fits[:2])

@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 
 
 def test_noise_alone_is_separable_up_to_two_samples_per_dimension():
@@ -73,7 +74,7 @@ def test_sampled_capacity_knows_its_error():
 
 
 def test_a_learned_query_needs_its_protocol():
-    with pytest.raises(ValueError, match="protocol must be given for a learned query"):
+    with pytest.raises(InvalidInput, match="protocol must be given for a learned query"):
         st.capacity(st.Task(5, 1, 2.0), st.Attention())
     protocol = st.Protocol(query_samples=3.0)
     query = st.align(st.Task(5, 1, 2.0), protocol)

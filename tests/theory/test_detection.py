@@ -10,6 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from sparsetoken.model.classifiers import Attention, Pooled
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.task import Task
 from sparsetoken.studies.oracles import DetectionCell, RegretCell
@@ -215,30 +216,34 @@ def test_small_tokens_through_their_powers(task):
 def test_bad_arguments_are_named():
     task = Task(20, 2, 1.0)
     for bad in (0.0, 1.0, -1, math.nan, "b"):
-        with pytest.raises(ValueError, match="detection_boundary: rarity must be a number above 0"):
+        with pytest.raises(
+            InvalidInput, match="detection_boundary: rarity must be a number above 0"
+        ):
             detection_boundary(bad)
-        with pytest.raises(ValueError, match="maximum_boundary: rarity must be"):
+        with pytest.raises(InvalidInput, match="maximum_boundary: rarity must be"):
             maximum_boundary(bad)
-        with pytest.raises(ValueError, match="rare_and_weak: rarity must be"):
+        with pytest.raises(InvalidInput, match="rare_and_weak: rarity must be"):
             rare_and_weak(100, bad, 0.5)
-    with pytest.raises(ValueError, match="length must be a whole number between 2 and 1000000"):
+    with pytest.raises(InvalidInput, match="length must be a whole number between 2 and 1000000"):
         rare_and_weak(1, 0.5, 0.5)
-    with pytest.raises(ValueError, match="amplitude must be"):
+    with pytest.raises(InvalidInput, match="amplitude must be"):
         rare_and_weak(100, 0.5, -0.1)
-    with pytest.raises(ValueError, match="strength must be a number above 0"):
+    with pytest.raises(InvalidInput, match="strength must be a number above 0"):
         attention_efficiency(0.0)
-    with pytest.raises(ValueError, match=r"test must be one of pooled, .* got 'median'"):
+    with pytest.raises(InvalidInput, match=r"test must be one of pooled, .* got 'median'"):
         detection_error(task, "median")
     for draws, words in ((1000, "between 1024"), (1025, "a power of two, got 1025")):
-        with pytest.raises(ValueError, match=f"draws must be .*{words}"):
+        with pytest.raises(InvalidInput, match=f"draws must be .*{words}"):
             detection_error(task, "bayes", draws=draws)
-    with pytest.raises(ValueError, match="sparsity must be a whole number between 1 and 19"):
+    with pytest.raises(InvalidInput, match="sparsity must be a whole number between 1 and 19"):
         detection_error(Task(20, 20, 1.0), "maximum")
-    with pytest.raises(ValueError, match="sparsity must be at most about 2050 for the Bayes test"):
+    with pytest.raises(
+        InvalidInput, match="sparsity must be at most about 2050 for the Bayes test"
+    ):
         detection_error(Task(10**6, 5000, 1.0), "bayes")
-    with pytest.raises(ValueError, match="attention_regret: draws must be"):
+    with pytest.raises(InvalidInput, match="attention_regret: draws must be"):
         attention_regret(task, draws=10)
-    with pytest.raises(ValueError, match="attention_regret: length must be"):
+    with pytest.raises(InvalidInput, match="attention_regret: length must be"):
         attention_regret(Task(10**6, 2, 1.0))
 
 

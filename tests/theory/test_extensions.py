@@ -14,6 +14,7 @@ import scipy.stats
 
 import sparsetoken as st
 import witness as plain
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.queries import draw_query
 from sparsetoken.theory import sampled_oracles
 from sparsetoken.theory.detection import detection_error
@@ -252,5 +253,5 @@ def test_what_has_no_oracle_says_so():
         (lambda: detection_error(SHARED, "maximum"), "detection_error: task must have one stren"),
         (lambda: attention_regret(MIXED), "attention_regret: task must have one strength"),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(InvalidInput, match=message):
             ask()

@@ -17,6 +17,7 @@ from scipy.special import gammaln, logsumexp, ndtr
 from scipy.stats import hypergeom
 
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.places import log_subset_sums
 from sparsetoken.model.task import Task
@@ -464,28 +465,28 @@ def test_an_error_that_needs_no_signal():
 
 @pytest.mark.parametrize("error", [0.0, -0.1, 0.5, 0.9, math.nan, "small", True])
 def test_threshold_refuses_impossible_errors(error):
-    with pytest.raises(ValueError, match="signal_threshold: error must be a number above 0"):
+    with pytest.raises(InvalidInput, match="signal_threshold: error must be a number above 0"):
         signal_threshold(Task(10, 1, 1.0), Pooled(), error=error)
 
 
 def test_unknown_classifiers_and_seeds_are_refused():
     task = Task(10, 1, 1.0)
-    with pytest.raises(ValueError, match="oracle_error: classifier must be Pooled"):
+    with pytest.raises(InvalidInput, match="oracle_error: classifier must be Pooled"):
         oracle_error(task, "pooled")
-    with pytest.raises(ValueError, match="signal_threshold: classifier must be Pooled"):
+    with pytest.raises(InvalidInput, match="signal_threshold: classifier must be Pooled"):
         signal_threshold(task, Attention, error=0.1)
     for call in (
         lambda: bayes_error(task, seed=-1),
         lambda: oracle_error(task, Pooled(), seed=0.5),
     ):
-        with pytest.raises(ValueError, match="seed must be a whole number of at least 0"):
+        with pytest.raises(InvalidInput, match="seed must be a whole number of at least 0"):
             call()
 
 
 def test_hopeless_bayes_problems_are_refused_in_words():
-    with pytest.raises(ValueError, match="bayes_error: the Bayes test must need at most 10253"):
+    with pytest.raises(InvalidInput, match="bayes_error: the Bayes test must need at most 10253"):
         bayes_error(Task(10**6, 10**5, 0.1))
-    with pytest.raises(ValueError, match="signal_threshold: the Bayes test must need at most"):
+    with pytest.raises(InvalidInput, match="signal_threshold: the Bayes test must need at most"):
         signal_threshold(Task(10**6, 10**5, 0.1), error=0.1)
 
 

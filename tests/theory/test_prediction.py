@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 
 TASK = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 PROTOCOL = st.Protocol(query_samples=2.0, readout_samples=4.0, loss=st.Logistic(), ridge=1e-5)
@@ -54,7 +55,7 @@ def test_learning_curve_equals_predictions_one_by_one(classifier):
 
 def test_an_empty_curve_and_a_wrong_one():
     assert len(st.learning_curve(TASK, st.Pooled(), PROTOCOL, [])) == 0
-    with pytest.raises(ValueError, match="readout_samples must be a number at least 1e-06"):
+    with pytest.raises(InvalidInput, match="readout_samples must be a number at least 1e-06"):
         st.learning_curve(TASK, st.Pooled(), PROTOCOL, [1.0, -1.0])
 
 
@@ -78,7 +79,7 @@ def test_on_other_lengths_and_places():
     errors = [attention.on(st.Task(length, 1, 5.0)).test_error for length in (5, 10, 40, 160)]
     assert errors[1] < errors[2] < errors[3]
     vectorized = st.predict(TASK, st.Vectorized(), PROTOCOL)
-    with pytest.raises(ValueError, match="must keep the length 10"):
+    with pytest.raises(InvalidInput, match="must keep the length 10"):
         vectorized.on(st.Task(11, 1, 5.0))
     placed = st.Task(10, 1, 5.0, places=range(1, 11))
     assert vectorized.on(placed).test_error == pytest.approx(vectorized.test_error, abs=1e-12)
@@ -96,15 +97,15 @@ def test_wrong_kinds_get_a_sentence():
         (TASK, st.Pooled(), None, "protocol must be a Protocol"),
     ]
     for task, classifier, protocol, message in wrong:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(InvalidInput, match=message):
             st.predict(task, classifier, protocol)
-    with pytest.raises(ValueError, match="readout_samples must be a sequence"):
+    with pytest.raises(InvalidInput, match="readout_samples must be a sequence"):
         st.learning_curve(TASK, st.Pooled(), PROTOCOL, 4.0)
-    with pytest.raises(ValueError, match="must be given a Task"):
+    with pytest.raises(InvalidInput, match="must be given a Task"):
         st.predict(TASK, st.Pooled(), PROTOCOL).on(None)
-    with pytest.raises(ValueError, match="length of at most 20000"):
+    with pytest.raises(InvalidInput, match="length of at most 20000"):
         st.Attention(0.5, 1.0).law(st.Task(30_000, 1, 1.0))
-    with pytest.raises(ValueError, match="Query: cosine must be"):
+    with pytest.raises(InvalidInput, match="Query: cosine must be"):
         st.Attention().law(TASK, st.Query(2.0, 1.0, 1.0))
 
 
@@ -136,5 +137,5 @@ def test_wrong_protocols_are_named():
         ("loss", st.Logistic),
         ("query_step", 1e300),
     ]:
-        with pytest.raises(ValueError, match=f"Protocol: {field} must be"):
+        with pytest.raises(InvalidInput, match=f"Protocol: {field} must be"):
             st.Protocol(**{field: value})

@@ -9,6 +9,7 @@ import torch
 
 import sparsetoken as st
 from sparsetoken.cli import main
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.reproduction.architectures import ArchitectureCell
 from sparsetoken.reproduction.claims import COLUMNS
 from sparsetoken.reproduction.reproduce import CLAIMS
@@ -165,7 +166,7 @@ def test_the_reported_test_error_is_that_of_the_models():
 )
 def test_wrong_values(wrong, words):
     given = {"task": TASK, "name": "flat MLP", "dim": 8, "samples": 100, **wrong}
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InvalidInput, match=words):
         train_architecture(**given)
 
 

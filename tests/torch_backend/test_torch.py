@@ -9,6 +9,7 @@ from array_api_compat import array_namespace
 from scipy.stats import ks_2samp
 
 import sparsetoken as st
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.simulation import algebra
 from sparsetoken.simulation.devices import Device, to_numpy
@@ -135,11 +136,11 @@ def test_the_same_seed_gives_the_same_numbers():
 def test_devices_that_cannot_be_used():
     settings = dict(task=TASK, classifier=st.Pooled(), protocol=st.Protocol(), dim=20, repeats=2)
     if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match=r"device must be None \(NumPy\) or .*got 'cuda'"):
+        with pytest.raises(InvalidInput, match=r"device must be None \(NumPy\) or .*got 'cuda'"):
             st.simulate(**settings, device="cuda")
-    with pytest.raises(ValueError, match="got 'nonsense'"):
+    with pytest.raises(InvalidInput, match="got 'nonsense'"):
         st.simulate(**settings, device="nonsense")
-    with pytest.raises(ValueError, match="got 3"):
+    with pytest.raises(InvalidInput, match="got 3"):
         st.simulate(**settings, device=3)
-    with pytest.raises(ValueError, match="workers must be 1 with a device"):
+    with pytest.raises(InvalidInput, match="workers must be 1 with a device"):
         st.simulate(**settings, device="cpu", workers=2)

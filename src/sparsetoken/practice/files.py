@@ -13,7 +13,8 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from lzma import LZMAError
 from pathlib import Path
 from struct import error as StructError
@@ -57,7 +58,7 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
     arrays = read_arrays(path, ("X", "offsets", "mask", "y"))
     try:
         return _labelled(arrays)
-    except (ValueError, MemoryError) as error:
+    except (InvalidInput, MemoryError) as error:
         raise InvalidInput(f"{os.fspath(path)}: {error}") from error
 
 
@@ -93,27 +94,37 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> dict[str,
     if not Path(path).is_file():
         raise InvalidInput(f"{where}: there is no such file")
     try:
-        with warnings.catch_warnings(), zipfile.ZipFile(path) as archive:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of old headers: what they mean is checked below
-            entries = {entry.filename: entry for entry in archive.infolist()}
-            room, found = _MOST_MEMORY * _memory(), {}
-            for name in names:
-                entry = entries.get(f"{name}.npy")
-                if entry is not None:
-                    found[name] = _array(archive, entry, name, room)
-                    room -= found[name].size * max(8, found[name].itemsize)
-            return found
+            with _foreign():
+                archive = zipfile.ZipFile(path)
+            with archive:
+                entries = {entry.filename: entry for entry in archive.infolist()}
+                room, found = _MOST_MEMORY * _memory(), {}
+                for name in names:
+                    entry = entries.get(f"{name}.npy")
+                    if entry is not None:
+                        found[name] = _array(archive, entry, name, room)
+                        room -= found[name].size * max(8, found[name].itemsize)
+                return found
     except _Refused as error:
         raise InvalidInput(f"{where}: {error}") from error
-    except _UNREADABLE as error:
-        words = str(error) or type(error).__name__
-        raise InvalidInput(
-            f"{where}: this is not an npz file, or it is damaged ({words})"
-        ) from error
 
 
 class _Refused(ValueError):
     """Said in words of our own."""
+
+
+@contextmanager
+def _foreign() -> Iterator[None]:
+    """Around code of others that reads bytes we do not trust: whatever it raises, they are bad."""
+    try:
+        yield
+    except _Refused:
+        raise
+    except _UNREADABLE as error:
+        words = str(error) or type(error).__name__
+        raise _Refused(f"this is not an npz file, or it is damaged ({words})") from error
 
 
 def _array(
@@ -126,8 +137,11 @@ def _array(
             f"{name} claims {entry.file_size} bytes in an entry of {entry.compress_size}: the file "
             "is damaged or forged"
         )
-    with archive.open(entry) as stream:
-        shape, fortran, dtype = _header(stream)
+    with _foreign():
+        opened = archive.open(entry)
+    with opened as stream:
+        with _foreign():
+            shape, fortran, dtype = _header(stream)
         if dtype.kind not in "biufcSU":
             raise _Refused(
                 f"{name} must hold numbers or words, got dtype {dtype}: objects would have to be "
@@ -143,10 +157,11 @@ def _array(
         needed = math.prod(shape) * max(8, dtype.itemsize)  # as numbers to compute with
         if needed > room:
             raise _Refused(f"{name} needs {needed} bytes, {max(0, int(room))} are free for it")
-        data = stream.read(size)
+        with _foreign():
+            data, more = stream.read(size), stream.read(1)
         if len(data) < size:
             raise _Refused(f"{name} ends after {len(data)} of {size} bytes: the file is damaged")
-        if stream.read(1):
+        if more:
             raise _Refused(f"{name} goes on after its {size} bytes: the file is damaged")
     if size == 0:
         return np.zeros(shape, dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from typing import Any
 
@@ -105,35 +104,60 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
     arrays = read_arrays(path, ("about", *_ARRAYS))
     try:
         return _restored(arrays)
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError,
-            MemoryError) as error:  # fmt: skip
+    except InvalidInput as error:
         raise InvalidInput(
             f"{os.fspath(path)}: this is not a saved classifier ({error})"
         ) from error
+
+
+def _about(words: str) -> tuple[type[BagClassifier], str, dict[str, Any], dict[str, Any]]:
+    """Class, kind, settings and learned numbers as the words of a file have them, checked."""
+    try:
+        about = json.loads(words)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"about is not JSON: {error}") from None
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise InvalidInput(f"the format is not {_FORMAT!r}")
+    kind, settings, learned = (about.get(name) for name in ("kind", "settings", "learned"))
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise InvalidInput(f"the kind is {kind!r}, not one of {', '.join(_KINDS)}")
+    if not isinstance(settings, dict) or not isinstance(learned, dict):
+        raise InvalidInput("settings or learned numbers are missing")
+    expected = set(_KINDS[kind]().get_params())
+    if set(settings) != expected:
+        raise InvalidInput(f"settings are not {', '.join(sorted(expected))}")
+    for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
+        value = learned.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidInput(f"{name} is {value!r}, not a number")
+        if not abs(value) < 1e300:
+            raise InvalidInput(f"{name} is not finite")
+    if not isinstance(learned.get("joint"), bool):
+        raise InvalidInput(f"joint is {learned.get('joint')!r}, neither true nor false")
+    names = learned.get("names")
+    if names is not None and not isinstance(names, list):
+        raise InvalidInput(f"names are {names!r}, not a list")
+    return _KINDS[kind], kind, settings, learned
 
 
 def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     missing = [name for name in ("about", *_ARRAYS) if name not in arrays]
     if missing:
         raise InvalidInput(f"{missing[0]} is missing")
-    about = json.loads(str(arrays["about"]))
-    if about["format"] != _FORMAT:
-        raise InvalidInput(f"the format is {about['format']!r}, not {_FORMAT!r}")
-    settings, learned, kind = about["settings"], about["learned"], about["kind"]
-    if kind not in _KINDS:
-        raise InvalidInput(f"the kind is {kind!r}, not one of {', '.join(_KINDS)}")
+    made, kind, settings, learned = _about(str(arrays["about"]))
     if settings["loss"] is not None:
+        if not isinstance(settings["loss"], str) or settings["loss"] not in LOSSES:
+            raise InvalidInput(f"loss is {settings['loss']!r}, not one of {', '.join(LOSSES)}")
         settings["loss"] = LOSSES[settings["loss"]]
     if settings.get("weighting") is not None:
         settings["weighting"] = weighting_named("", settings["weighting"])
-    classifier = _KINDS[kind](**settings)
+    classifier = made(**settings)
     classifier._check_parameters()
     for name in ("whiten", "calibrate"):
         if not isinstance(settings[name], bool):
             raise InvalidInput(f"{name} is {settings[name]!r}, neither true nor false")
-    for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
-        if not math.isfinite(learned[name]):
-            raise InvalidInput(f"{name} is not finite")
+    if arrays["mean"].ndim != 1:
+        raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
     dim, features, tokens = len(arrays["mean"]), int(learned["features"]), int(learned["tokens"])
     width = dim * tokens if kind == "vectorized" else dim
     shapes = {
