@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import FrozenInstanceError, replace
 from itertools import islice
 
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+import sparsetoken.practice.plan as planner
+from sparsetoken.model.estimate import Estimate
 from sparsetoken.practice import outlook
 from sparsetoken.practice.answers import crossover
 from sparsetoken.practice.goals import Goal
-from sparsetoken.practice.options import EDGE
+from sparsetoken.practice.options import EDGE, Check
 from sparsetoken.practice.tuners import tuners
 from sparsetoken.practice.tuning import Asked
 
@@ -38,15 +41,17 @@ def inverse():
 
 
 def test_a_plan_says_what_predict_says(forward):
+    """At the plan's own size: the recommended protocol, as it stands."""
     assert forward.best.classifier == "attention"
     for option in forward.options:
         tuned = option.tuned
-        found = st.predict(TASK, tuned.classifier, tuned.protocol)
+        found = st.predict(TASK, tuned.classifier, option.protocol, dim=200)
         assert found.test_error == pytest.approx(option.value, rel=1e-9)
+        assert found.spread == pytest.approx(option.spread, rel=1e-9)
+        assert 0 < option.value.standard_error < 0.02 * option.value
         assert tuned.query_count + tuned.readout_count == 1600
         assert tuned.protocol.readout_samples * 200 == pytest.approx(tuned.readout_count)
-    query = forward["attention"].tuned.query
-    assert query == st.align(TASK, forward["attention"].tuned.protocol)
+        assert option.useless is None or option.useless < 0.01
     assert forward.capacities["pooled"] == pytest.approx(200 * st.capacity(TASK, st.Pooled()))
     with pytest.raises(FrozenInstanceError):
         forward.samples = 3
@@ -58,14 +63,67 @@ def test_the_check_agrees_and_beats_an_even_split(forward):
     """Simulated at the recommended settings: within 4 standard errors, better than by default."""
     check = forward.check
     assert len(check.values) == 16
-    assert abs(check.mean - check.predicted) < 4 * check.standard_error
+    error = math.hypot(check.standard_error, check.predicted.standard_error)
+    assert abs(check.mean - check.predicted) < 4 * error
     assert check.standard_error < 0.1 * check.mean
+    assert np.std(check.values) == pytest.approx(forward.best.spread, rel=0.5)
     plain = st.Protocol(query_samples=4.0, readout_samples=4.0)
     run = st.simulate(TASK, st.Attention(), plain, dim=200, repeats=16)
     assert check.mean + 3 * math.hypot(check.standard_error, run.sem("test_error")) < run.mean(
         "test_error"
     )
     assert f"simulated {check.mean:.4f}" in forward.summary()
+
+
+def test_a_check_is_made_where_it_is_cheap():
+    """Unasked for, as many runs as a second or so allows; asked for, sixteen; or none."""
+    task = st.Task(4, 1, 5.0)
+    assert len(st.plan(task, 30, samples=200).check.values) == 16
+    assert st.plan(task, 30, samples=200, check=False).check is None
+    tuned = st.plan(task, 30, samples=200, check=False).best
+    assert planner._affordable(tuned, task) == 16
+    many = replace(tuned, tuned=replace(tuned.tuned, readout_count=10**7))
+    assert planner._affordable(many, task) == 0
+    with pytest.raises(InvalidInput, match="check must be True, False or None, got 3"):
+        st.plan(task, 30, samples=200, check=3)
+
+
+def test_a_check_counts_runs_of_one_class():
+    """With two positives in a hundred samples some runs see none of them: they say "negative"."""
+    task = st.Task(51, 5, 3.97, prevalence=0.02)
+    advice = st.plan(task, dim=30, samples=100, metric="auc", check=True)
+    assert len(advice.check.values) == 16 and np.isfinite(advice.check.values).all()
+    assert min(advice.check.values) == 0.5  # a coin
+    error = math.hypot(advice.check.standard_error, advice.check.predicted.standard_error)
+    assert abs(advice.check.mean - advice.best.value) < 4 * error + 2 / 30
+
+
+def test_a_check_in_which_all_runs_agree_is_a_sentence_too():
+    check = Check(Estimate(0.02, 0.0), (0.5,) * 16)
+    assert "simulated 0.5000 ± 0.0000 (+0.48)" in check.words(Goal(), 200)
+    close = Check(Estimate(0.02, 0.001), (0.021, 0.019) * 8)
+    assert "standard errors)" in close.words(Goal(), 200)
+
+
+@pytest.mark.parametrize("prevalence", [0.5 - 1e-10, 0.499, 0.5, 0.501])
+def test_near_equal_classes_nothing_is_ruinous(prevalence):
+    """What a sample of 349 cannot know, that its classes are a thousandth apart, is not used."""
+    advice = st.plan(replace(TASK, prevalence=prevalence), dim=200, samples=1600, check=True)
+    assert advice["attention"].protocol.bias_step < 10
+    assert max(advice.check.values) < 0.03
+    assert abs(advice.check.mean - advice.best.value) < 4 * advice.check.standard_error + 0.001
+
+
+def test_a_ridge_that_the_limit_forgives_is_not_chosen():
+    """With 401 of 800 positives the bias of a readout held down by a ridge of 1000 decides all."""
+    task = st.Task(10, 8, 1.0)
+    advice = st.plan(task, dim=200, samples=800, check=True)
+    assert advice["pooled"].protocol.ridge < 1
+    assert abs(advice.check.mean - advice.best.value) < 4 * advice.check.standard_error + 0.01
+    ruinous = replace(advice["pooled"].protocol, ridge=1000.0)
+    limit = st.predict(task, st.Pooled(), ruinous).test_error
+    here = st.predict(task, st.Pooled(), ruinous, dim=200).test_error
+    assert limit < 0.121 and here > 0.45
 
 
 def test_a_plan_in_words_tables_and_json(forward):
@@ -84,30 +142,46 @@ def test_a_plan_in_words_tables_and_json(forward):
     assert content["task"]["strength"] == 5.0 and len(content["check"]) == 16
 
 
+@pytest.mark.slow
 def test_sensitivities_are_those_of_the_changed_task(forward, inverse):
     table = forward.sensitivity.set_index("change")
     assert len(table) == 5  # sparsity 1 cannot be smaller
     task = replace(TASK, strength=4.0)
     again = st.plan(task, dim=200, samples=1600)
     for name in ("attention", "pooled", "vectorized"):
-        assert table.loc["strength 5 → 4", name] == pytest.approx(again[name].value, rel=0.01)
+        assert table.loc["strength 5 → 4", name] == pytest.approx(again[name].value, rel=0.03)
     assert table.attention["strength 5 → 4"] > forward["attention"].value
     needed = inverse.sensitivity.set_index("change").attention
     again = st.plan(replace(TASK, sparsity=2), dim=200, target_error=0.04)
-    assert needed["sparsity 1 → 2"] == pytest.approx(again["attention"].needed, rel=0.03)
+    assert needed["sparsity 1 → 2"] == pytest.approx(again["attention"].needed, rel=0.05)
     assert math.isnan(needed["strength 5 → 4"])  # the Bayes error is above the target
     assert st.bayes_error(task) > 0.04
 
 
-def test_inverse_and_forward_agree(inverse):
-    """n(target) reaches the target; 0.5 % fewer samples do not, as the planner promises."""
-    needed = int(inverse["attention"].needed)
-    assert inverse.best.classifier == "attention" and inverse["attention"].value <= 0.04
+def test_an_inverse_plan_meets_its_target(inverse):
+    """With the samples it asks for, and not with a tenth fewer."""
+    option = inverse["attention"]
+    assert inverse.best is option and option.value == pytest.approx(
+        0.04, abs=3 * option.value.standard_error
+    )
     assert inverse["pooled"].needed is None and inverse["pooled"].limit > 0.04
     assert "cannot (at best 0.2146)" in inverse.headline
-    assert st.plan(TASK, dim=200, samples=needed)["attention"].value < 0.04 + 2e-5
-    fewer = min(needed - 1, math.floor(0.995 * needed))
-    assert st.plan(TASK, dim=200, samples=fewer)["attention"].value > 0.04
+    few = replace(
+        option.protocol,
+        query_samples=0.9 * option.protocol.query_samples,
+        readout_samples=0.9 * option.protocol.readout_samples,
+    )
+    fewer = st.predict(TASK, st.Attention(), few, dim=200).test_error
+    assert fewer > 0.04 + 2 * fewer.standard_error
+
+
+def reaches(asked, option, task, count):
+    """Whether a forward plan for the classifier reaches the target with so many samples, and by how
+    many standard errors it is beyond it."""
+    tuned = tuned_value(asked, option.classifier, task, count)
+    goal = asked.goal
+    gap = goal.bad(tuned) - goal.bad(goal.target)
+    return gap / tuned.standard_error
 
 
 @pytest.mark.slow
@@ -126,6 +200,7 @@ def test_inverse_and_forward_agree(inverse):
     ids=["auc", "error", "sensitivity", "cost"],
 )
 def test_inverse_and_forward_agree_for_every_goal(task, target, loss):
+    """Forward plans, searched anew: at the target with n samples, short of it with a tenth fewer."""
     dim = 100
     asked = st.plan(task, dim, loss=loss, **target)
     goal = asked.goal
@@ -135,10 +210,8 @@ def test_inverse_and_forward_agree_for_every_goal(task, target, loss):
             assert goal.bad(option.limit) > wanted
             continue
         n = int(option.needed)
-        assert goal.bad(option.value) <= wanted
-        for count, reaches in ((n, True), (min(n - 1, math.floor(0.995 * n)), False)):
-            value = goal.bad(tuned_value(asked, option.classifier, task, count))
-            assert (value <= wanted + 2e-5) is reaches
+        assert reaches(asked, option, task, n) < 4
+        assert reaches(asked, option, task, min(n - 1, math.floor(0.9 * n))) > -1
 
 
 @pytest.mark.slow
@@ -146,21 +219,21 @@ def test_strength_and_length_can_be_unknown():
     given = {"dim": 100, "samples": 800}
     weakest = st.plan(TASK, target_error=0.1, unknown="strength", **given)
     for option in weakest.options:
-        for factor, reaches in ((1.0, True), (0.995, False)):
-            task = replace(TASK, strength=factor * option.needed)
-            value = tuned_value(weakest, option.classifier, task, 800)
-            assert (value <= 0.1 + 2e-5) is reaches
+        assert reaches(weakest, option, replace(TASK, strength=option.needed), 800) < 4
+        weaker = replace(TASK, strength=0.95 * option.needed)
+        assert reaches(weakest, option, weaker, 800) > 0
     assert weakest.best.classifier == "attention" and "a strength of" in weakest.headline
     assert weakest.sensitivity.set_index("change").recommended["strength 5 → 4"].startswith("(")
     longest = st.plan(TASK, target_error=0.15, unknown="length", **given)
     for option in longest.options:
-        for more, reaches in ((0, True), (1, False)):
-            task = replace(TASK, length=int(option.needed) + more)
-            value = tuned_value(longest, option.classifier, task, 800)
-            assert (value <= 0.15 + 2e-5) is reaches
+        length = int(option.needed)
+        assert reaches(longest, option, replace(TASK, length=length), 800) < 4
+        longer = replace(TASK, length=math.ceil(1.15 * length) + 1)
+        assert reaches(longest, option, longer, 800) > 0
     assert longest.best.classifier == "attention" and "tokens" in longest.headline
 
 
+@pytest.mark.slow
 def test_floors_warnings_and_sensitivities_are_those_of_the_answer():
     """Solved for the strength, it is the strength found that counts, not the one given."""
     asked = st.plan(
@@ -177,13 +250,15 @@ def test_floors_warnings_and_sensitivities_are_those_of_the_answer():
     assert (rows.loc["prevalence 0.42 → 0.336", ["attention", "pooled"]] == 20_000).all()
 
 
+@pytest.mark.slow
 def test_more_samples_are_never_worse():
     counts = [30, 100, 300, 1000, 3000, 10_000]
     plans = [st.plan(st.Task(8, 1, 4.0, 0.3), dim=100, samples=n) for n in counts]
     for name in ("attention", "vectorized", "pooled"):
         values = [each[name].value for each in plans]
-        assert np.all(np.diff(values) < 1e-5), (name, values)
-        assert all(value > plans[0][name].limit - 1e-4 for value in values)
+        noise = max(value.standard_error for value in values)
+        assert np.all(np.diff(values) < 4 * noise), (name, values)
+        assert all(value > plans[0][name].limit - 4 * noise for value in values)
 
 
 def test_unreachable_targets_are_recognised():
@@ -252,20 +327,51 @@ def test_a_query_that_would_turn_away_is_warned_of(task, loss):
     advice = st.plan(task, dim=100, samples=800, loss=loss)
     protocol = advice["attention"].tuned.protocol
     plain = replace(protocol, readout_step=1.0, bias_step=1.0, query_step=10.0)
-    assert st.align(task, plain).cosine < 0 < advice["attention"].tuned.query.cosine
+    assert st.align(task, plain).cosine < 0 < advice["attention"].tuned.prediction.cosine
     (warning,) = (text for text in advice.warnings if "away from the signal" in text)
     assert f"bias_step={protocol.bias_step:.3g}" in warning
     assert f"Warning: {warning}." in islice(advice.paragraphs(), 4)
 
 
 def test_other_warnings():
-    rare = st.plan(st.Task(8, 1, 5.0, 0.02), dim=12, samples=500).warnings
+    rare = st.plan(st.Task(8, 1, 5.0, 0.02), dim=12, samples=150).warnings
     assert any("naming the other one always has error 0.02" in text for text in rare)
     assert any("dim=12 is small" in text for text in rare)
-    assert any("will be positive (below 20)" in text and "check=True" in text for text in rare)
-    assert st.plan(TASK, dim=100, samples=500).warnings == ()
+    assert any("will be positive (below 5)" in text for text in rare)
+    assert st.plan(TASK, dim=100, samples=800).warnings == ()
 
 
+def test_training_sets_that_differ_are_warned_of():
+    """Few samples: the spread between training sets is a good part of the error, and said so."""
+    advice = st.plan(st.Task(30, 1, 5.5), dim=100, samples=90)
+    best = advice.best
+    assert best.classifier == "attention" and best.spread > 0.25 * best.value
+    (words,) = (text for text in advice.warnings if "differ much" in text)
+    assert f"{best.spread:.2g} between them" in words
+    lost = [text for text in advice.warnings if "does not help" in text]
+    assert bool(lost) == (best.useless > 0.01)
+    for text in advice.warnings:  # nothing is said of a probability that it cannot be
+        numbers = [float(x) for x in re.findall(r"\d+\.\d+", text)]
+        assert all(0 <= x <= 1 for x in numbers), text
+
+
+def test_a_plan_prints_as_words(forward):
+    assert str(forward).startswith(forward.headline) and "± between training sets" in str(forward)
+    assert "array(" not in repr(forward) and len(repr(forward)) < 300
+
+
+def test_a_floor_that_cannot_be_computed_is_left_out_with_its_reason(monkeypatch):
+    """A Bayes test too long to compute: no such floor in table, figure and JSON, and why."""
+    monkeypatch.setattr(outlook, "_POINTS", 3)
+    task = st.Task(40, st.Discrete(range(1, 40)), st.Discrete(np.linspace(1, 6, 40)))
+    advice = st.plan(task, dim=60, samples=400)
+    assert "bayes" not in advice.floors and "at most" in advice.floors_left_out["bayes"]
+    assert "Bayes" not in advice.figure().axes[0].get_legend_handles_labels()[1]
+    assert "The floor of bayes is left out: bayes_error: task must have at most" in advice.summary()
+    assert json.loads(advice.to_json())["floors_left_out"]["bayes"]
+
+
+@pytest.mark.slow
 def test_the_figure_has_all_landmarks(inverse, monkeypatch):
     monkeypatch.setattr(outlook, "_POINTS", 7)
     figure = inverse.figure()
@@ -276,10 +382,10 @@ def test_the_figure_has_all_landmarks(inverse, monkeypatch):
     assert set(words) == {"crossover", "answer", "capacity"}
     curve = inverse.curve
     mine = curve[curve.classifier == "attention"]
-    assert np.all(np.diff(mine.value) < 1e-4)
+    assert np.all(np.diff(mine.value) < 2e-3)
     n = int(mine.samples.iloc[5])
     again = st.plan(TASK, dim=200, samples=n)["attention"].value
-    assert mine.value.iloc[5] == pytest.approx(again, abs=1e-4)
+    assert mine.value.iloc[5] == pytest.approx(again, abs=4 * again.standard_error)
 
 
 @pytest.mark.parametrize("length", [1, 2, 700])
@@ -290,10 +396,11 @@ def test_odd_lengths(length):
         assert advice.best.classifier == "pooled"
 
 
+@pytest.mark.slow
 def test_a_check_of_another_unknown():
     """The check is at the strength that was found."""
     advice = st.plan(
         st.Task(6, 1, 5.0), 60, samples=600, target_auc=0.9, unknown="strength", check=True
     )
     assert advice.check.predicted == advice.best.value
-    assert abs(advice.check.mean - 0.9) < 4 * advice.check.standard_error
+    assert abs(advice.check.mean - 0.9) < 4 * advice.check.standard_error + 2 / 60

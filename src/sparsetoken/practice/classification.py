@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -81,7 +82,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from bags X (see the class) with two kinds of labels y."""
         bags = self._bags(X, mask, reset=True)
         self.classes_, labels = two_classes(y, len(bags), type(self).__name__)
-        weights = _check_sample_weight(sample_weight, np.empty((len(bags), 1)), dtype=float)
+        with scikit_learn_checks():
+            weights = _check_sample_weight(sample_weight, np.empty((len(bags), 1)), dtype=float)
         if np.any(weights < 0) or not all(weights[labels == side].sum() > 0 for side in (1, -1)):
             raise InvalidInput(
                 "sample_weight must be at least 0 and leave both classes some weight, got "
@@ -215,7 +217,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         ragged = isinstance(X, list | tuple) and len(X) and all(np.ndim(bag) == 2 for bag in X)
         if not isinstance(X, Bags) and not ragged and getattr(X, "ndim", 0) != 3:
-            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            with scikit_learn_checks():
+                X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             return Bags.of(X, mask, self.n_tokens)
         bags = Bags.of(X, mask)
         width = bags.dim * self.n_tokens
@@ -292,21 +295,35 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+@contextmanager
+def scikit_learn_checks() -> Iterator[None]:
+    """Around its checks of what a caller gave: what they refuse, they refuse in our class."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+
+
 def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
     """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,)."""
     if y is None:
         raise InvalidInput(
             f"requires y to be passed, but the target y is None: {who} learns from labels"
         )
-    y = column_or_1d(y, warn=True)
-    assert_all_finite(y, input_name="y")
-    try:
-        check_classification_targets(y)
-        classes, index = np.unique(y, return_inverse=True)
-    except TypeError as error:
-        raise InvalidInput(f"labels of one kind are needed, got y of several ({error})") from error
-    if len(index) != count:
-        check_consistent_length(np.empty(count), y)
+    with scikit_learn_checks():
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        try:
+            check_classification_targets(y)
+            classes, index = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise InvalidInput(
+                f"labels of one kind are needed, got y of several ({error})"
+            ) from error
+        if len(index) != count:
+            check_consistent_length(np.empty(count), y)
     if len(classes) != 2:
         kind = type_of_target(y)
         words = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
