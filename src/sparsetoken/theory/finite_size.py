@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model.attention import normal_cloud
+from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier, Pooled, Query
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.estimate import Estimate
@@ -100,14 +101,11 @@ class FinitePrediction:
         return sum(each.fit.iterations for each in self.training_sets.readouts)
 
     def roc(self, points: int = 201) -> tuple[FloatArray, FloatArray]:
-        """False positive rates, and the mean true positive rate over training sets at each."""
-        false = np.linspace(0.0, 1.0, points)
-        true = [
-            np.interp(false, *scores.roc(max(points, 201)))
-            for each in self.training_sets.readouts
-            for scores in each.scores(each.law)
-        ]
-        return false, np.mean(true, axis=0)
+        """False positive rates, dense at both ends, and the mean true positive rate over training
+        sets at each."""
+        points = whole("roc", "points", points, least=3)
+        false = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, points))
+        return false, self.training_sets.true_positive_rates(false)
 
     def on(self, other_task: Task) -> Average:
         """Test error of the same trained classifiers on another task: mean and spread."""

@@ -186,7 +186,8 @@ class LearningCurve(Sequence[Any]):
 
         names = ["test_error", "train_error", "train_loss", "auc", "bias", "residual"]
         if self.predictions and isinstance(self.predictions[0], FinitePrediction):
-            names.insert(1, "spread")
+            learned = self.predictions[0].useless is not None
+            names[1:1] = ["spread", "useless"] if learned else ["spread"]
         columns = {name: self._column(name) for name in names}
         return pd.DataFrame({"readout_samples": self.readout_samples, **columns})
 

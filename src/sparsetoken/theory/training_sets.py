@@ -165,16 +165,12 @@ class TrainingSets:
         True
         """
         means, variances = [], []
-        few = 2 if len(self.readouts) > 1 else 64
         for place, each in enumerate(self.readouts):
             law = each.law if task is None else self.classifier.draft(task, each.query)
             if metric is None:
                 values = each.test_errors(law)
-            else:  # by two readouts a query, others each time: metrics take milliseconds
-                start = place * few % len(each.biases)
-                law = law.head(_SCORED) if law.sampled else law
-                some = islice(each.scores(law), start, start + few)
-                values = np.array([metric(scores) for scores in some])
+            else:
+                values = np.array([metric(scores) for scores in self._some(place, law)])
             means.append(float(values.mean()))
             variances.append(float(values.var(ddof=0 if metric is None else 1)))
         lone = [
@@ -183,6 +179,23 @@ class TrainingSets:
         ]
         found = self.over_queries(means, variances, lone)
         return found._replace(mean=self._anchored(found.mean, metric, task))
+
+    def _some(self, place: int, law: FeatureLaw) -> Iterator[Scores]:
+        """Two readouts of a query, others of each one: metrics take milliseconds."""
+        each, few = self.readouts[place], 2 if len(self.readouts) > 1 else 64
+        start = place * few % len(each.biases)
+        return islice(each.scores(law.head(_SCORED) if law.sampled else law), start, start + few)
+
+    def true_positive_rates(self, false: FloatArray) -> FloatArray:
+        """Mean true positive rate at each of these false positive rates."""
+        rates = np.array([
+            np.mean([np.interp(false, *each.roc()) for each in self._some(place, of.law)], axis=0)
+            for place, of in enumerate(self.readouts)
+        ])  # fmt: skip
+        true = np.array([self.surface(column)[0].mean() for column in rates.T])
+        for chance, _ in self.lone:
+            true += chance * (false - true)
+        return true
 
     def _anchored(self, mean: Estimate, metric: Metric | None, task: Task | None) -> Estimate:
         """A mean over drafts, moved by what the full law of the middle query says beyond its own;
