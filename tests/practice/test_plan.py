@@ -13,6 +13,7 @@ import pytest
 
 import sparsetoken as st
 import sparsetoken.practice.plan as planner
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.estimate import Estimate
 from sparsetoken.practice import outlook
 from sparsetoken.practice.answers import crossover
@@ -200,7 +201,7 @@ def reaches(asked, option, task, count):
     ids=["auc", "error", "sensitivity", "cost"],
 )
 def test_inverse_and_forward_agree_for_every_goal(task, target, loss):
-    """Forward plans, searched anew: at the target with n samples, short of it with a tenth fewer."""
+    """Forward plans, searched anew: at the target with n samples, short of it with 0.9 n."""
     dim = 100
     asked = st.plan(task, dim, loss=loss, **target)
     goal = asked.goal

@@ -14,6 +14,7 @@ import sparsetoken as st
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.queries import draw_query
+from sparsetoken.theory import query_spread
 from sparsetoken.theory.query_spread import NORMALS, gauss_nodes, spread_queries
 from sparsetoken.theory.training_sets import class_shares
 
@@ -144,6 +145,22 @@ def test_queries_by_the_central_limit_are_those_of_training_sets(task, protocol,
     exact = np.array([query.sharpness for query in drawn])
     assert sharpness.mean() == pytest.approx(exact.mean(), rel=0.05)
     assert sharpness.std() == pytest.approx(exact.std(), rel=0.2)
+
+
+def test_signals_of_many_kinds_are_averaged_by_a_polynomial(monkeypatch):
+    """1560 pairs of strength and sparsity: the same queries as with every one of them."""
+    task = st.Task(40, st.Discrete(range(1, 40)), st.Discrete(np.linspace(1, 6, 40)), 0.3)
+    normals = np.random.default_rng(0).standard_normal((50, NORMALS))
+    for loss in (st.Logistic(), st.Huber()):
+        few = spread_queries(task, st.Protocol(loss=loss), 100, 300, normals)
+        monkeypatch.setattr(query_spread, "_DOSES", 2000)
+        np.testing.assert_allclose(
+            few,
+            spread_queries(task, st.Protocol(loss=loss), 100, 300, normals),
+            rtol=1e-3,
+            atol=1e-4,
+        )
+        monkeypatch.undo()
 
 
 def test_it_tends_to_the_limit():

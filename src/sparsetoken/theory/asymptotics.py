@@ -38,6 +38,7 @@ from sparsetoken.theory.capacity import separability_threshold
 FloatArray = NDArray[np.float64]
 
 _AIM = 1e-11  # where Newton stops: one more step would only stir the rounding
+_SHORTEST_WARM = 0.2  # step from a fit nearby; if none so long helps, it was not near
 _SOME_POINTS = 512  # of a sampled law, on which the standard error of a training loss is found
 _BATCH = 32  # problems solved at once: bounds the memory of long learning curves
 
@@ -277,11 +278,15 @@ def _solve_batch(
         limit = not finite[chosen[0]]
         coarse = saddle.Saddle(law.compressed, loss, ridges[chosen], samples[chosen])
         begin = [near[index] for index in chosen.tolist()] if near else []
-        if begin and all(limit == np.isinf(fit.samples_per_dim) for fit in begin):
-            start = np.array([fit.state for fit in begin])
-        else:
-            start = saddle.population_start(coarse) if limit else saddle.starting_point(coarse)
-        states, residuals, counts = newton.newton(coarse, start, _AIM)
+        warm = bool(begin) and all(limit == np.isinf(fit.samples_per_dim) for fit in begin)
+        start = np.array([fit.state for fit in begin]) if warm else _cold_start(coarse)
+        shortest = _SHORTEST_WARM if warm else newton.SHORTEST
+        states, residuals, counts = newton.newton(coarse, start, _AIM, shortest)
+        lost = np.flatnonzero(warm & ~(residuals <= newton.CERTIFIED))
+        if len(lost):  # begun too far away
+            some = coarse.subset(lost)
+            states[lost], residuals[lost], more = newton.newton(some, _cold_start(some), _AIM)
+            counts[lost] += more
         problem = coarse
         if law.refined is not law.compressed:
             problem = replace(coarse, law=law.refined)
@@ -291,6 +296,11 @@ def _solve_batch(
         fits = _fits(law, problem, states, residuals, counts)
         found.update(zip(chosen.tolist(), fits, strict=True))
     return [found[index] for index in range(len(ridges))]
+
+
+def _cold_start(problem: saddle.Saddle) -> FloatArray:
+    limit = np.isinf(problem.alpha[0])
+    return saddle.population_start(problem) if limit else saddle.starting_point(problem)
 
 
 def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:

@@ -28,17 +28,20 @@ FloatArray = NDArray[np.float64]
 CERTIFIED = 1e-9  # largest residual of a solution
 LONGEST_LOG_STEP = 1.5
 MOST_STEPS = 60
+SHORTEST = 1e-9  # part of a step that is tried
 _RARE_SHARE = 0.05  # of a class: from there on cold starts are safe
 
 
 Solved = tuple[FloatArray, FloatArray, NDArray[np.intp]]  # states, residuals, evaluations
 
 
-def newton(problem: Saddle, state: FloatArray, tolerance: float) -> Solved:
+def newton(
+    problem: Saddle, state: FloatArray, tolerance: float, shortest: float = SHORTEST
+) -> Solved:
     """Damped Newton on all problems at once: states, max|g| and evaluations of each.
 
     A step changes a logarithm by at most 1.5 and must reduce ‖g‖; each problem has its own step
-    length and stops when it is solved, or when no length helps.
+    length and stops when it is solved, or when no length above the `shortest` helps.
     """
     logs = state.shape[1] - len(problem.law.noisy) - 1  # 2, or 0 in the population limit
     evaluate = equations if logs else population_equations
@@ -59,7 +62,7 @@ def newton(problem: Saddle, state: FloatArray, tolerance: float) -> Solved:
             longest = np.abs(step[:, -logs:]).max(axis=1)
             step *= np.minimum(1.0, LONGEST_LOG_STEP / np.maximum(longest, 1e-300))[:, None]
         length = 1.0
-        while len(active) and length > 1e-9:
+        while len(active) and length > shortest:
             trial = state[active] + length * step
             with np.errstate(all="ignore"):  # a wild trial may overflow: it is then refused
                 new_g, new_jacobian = evaluate(problem.subset(active), trial)

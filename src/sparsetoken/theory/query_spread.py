@@ -15,6 +15,7 @@ cosine's mean and spread agree to some percent from a few dozen samples of each 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from sparsetoken.model.task import Task
 FloatArray = NDArray[np.float64]
 
 NORMALS = 8  # that fix a query
+_DOSES = 32  # of a signal; more are averaged by a polynomial
 
 
 def spread_queries(
@@ -70,9 +72,12 @@ def spread_queries(
     # margins of positives, for each (θ, R), and of negatives; the middle term is a sample's own
     own = math.copysign(1.0, slope) * math.sqrt(variance / n)
     own_shift = own * (along * on_signal + across * off_signal)
-    means = np.column_stack([bias[:, None] + doses * on_signal[:, None], -bias])
+    signals = _Signals.of(task)
+    means = np.column_stack([bias[:, None] + signals.doses * on_signal[:, None], -bias])
     moments = loss.moments(means + own_shift[:, None], (norm * math.sqrt(variance))[:, None], 0.0)
-    one_sum, two_sum, square_sum = _sums(task, n, share, on_signal, norm, moments, one, two)
+    one_sum, two_sum, square_sum = _sums(
+        task, signals, n, share, on_signal, norm, moments, one, two
+    )
     part = math.sqrt(1 - task.token_correlation)
     free = part * np.sqrt(square_sum)
     cosine, sine = on_signal / norm, np.abs(off_signal) / norm
@@ -139,8 +144,34 @@ def gauss_nodes(values: FloatArray, weights: FloatArray, count: int) -> list[tup
     ]
 
 
+class _Signals(NamedTuple):
+    """What a positive sample's signal does to averages: over its dose θR/L and `power` ϱθ²."""
+
+    doses: FloatArray  # (nodes,)
+    by_power: FloatArray  # (3, nodes), weights of averages of f(dose)·powerʲ, j = 0, 1, 2
+
+    @classmethod
+    def of(cls, task: Task) -> _Signals:
+        """Atoms as they are, if few; of many, averages of f's polynomial through Chebyshev nodes
+        (f is smooth: the loss's slope, averaged over noise)."""
+        atoms = task.signals
+        doses = atoms.strengths * atoms.sparsities / task.length
+        power = atoms.strengths**2 * atoms.sparsities * (1 - atoms.sparsities / task.length)
+        by_power = atoms.weights * power ** np.arange(3)[:, None]
+        if len(doses) <= _DOSES:
+            return cls(doses, by_power)
+        nodes = np.polynomial.chebyshev.chebpts1(_DOSES)
+        low, high = doses.min(), doses.max()
+        places = (2 * doses - low - high) / (high - low)
+        through = np.polynomial.chebyshev.chebvander(places, _DOSES - 1) @ np.linalg.inv(
+            np.polynomial.chebyshev.chebvander(nodes, _DOSES - 1)
+        )  # (atoms, nodes)
+        return cls(0.5 * (low + high + (high - low) * nodes), by_power @ through)
+
+
 def _sums(
     task: Task,
+    signals: _Signals,
     n: float,
     share: FloatArray,
     on_signal: FloatArray,
@@ -159,28 +190,23 @@ def _sums(
 
     Logits are orthogonal to c: the part of both sums that goes with Σ(noise of the margins) is 0.
     """
-    atoms, free = task.signals, task.length - 1
-    power = atoms.strengths**2 * atoms.sparsities * (1 - atoms.sparsities / task.length)
-    a = on_signal[:, None]
-    s = math.sqrt(1 - task.token_correlation) * norm
-    wide = s[:, None]
+    free = task.length - 1
+    a, s = on_signal, math.sqrt(1 - task.token_correlation) * norm
     psi, psi_squared, psi_noise = moments.psi, moments.psi_squared, moments.psi_noise
-    h, hh, hg = psi[:, :-1], psi_squared[:, :-1], psi_noise[:, :-1]
-
-    def positives(term: FloatArray) -> FloatArray:
-        return np.asarray(term @ atoms.weights)
-
-    first, second = positives(h * power * a), positives(h * wide * free)
-    square_11 = positives(hh * power * (power * a**2 + wide**2))
-    square_22 = positives(hh * (power * a**2 + wide**2 * (free**2 + 2 * free)))
-    square_12 = positives(hh * power * a * wide * (free + 1))
-    third = positives(hh * (power * a**2 + wide**2 * free))
+    h, h_1, _ = signals.by_power @ psi[:, :-1].T
+    hh, hh_1, hh_2 = signals.by_power @ psi_squared[:, :-1].T
+    hg, hg_1, _ = signals.by_power @ psi_noise[:, :-1].T
+    first, second = h_1 * a, h * s * free
+    square_11 = hh_2 * a**2 + hh_1 * s**2
+    square_22 = hh_1 * a**2 + hh * s**2 * (free**2 + 2 * free)
+    square_12 = hh_1 * a * s * (free + 1)
+    third = hh_1 * a**2 + hh * s**2 * free
     # negatives carry no signal, and their h has the other sign
     negative = -psi[:, -1] * s * free
     negative_22 = psi_squared[:, -1] * s**2 * (free**2 + 2 * free)
     negative_third = psi_squared[:, -1] * s**2 * free
-    with_noise_1 = share * positives(hg * power * a)
-    with_noise_2 = share * positives(hg * wide * free) - (1 - share) * psi_noise[:, -1] * s * free
+    with_noise_1 = share * hg_1 * a
+    with_noise_2 = (share * hg - (1 - share) * psi_noise[:, -1]) * s * free
     variance_11 = share * (square_11 - first**2) - with_noise_1**2
     variance_12 = share * (square_12 - first * second) - with_noise_1 * with_noise_2
     variance_22 = share * (square_22 - second**2) + (1 - share) * (negative_22 - negative**2)
