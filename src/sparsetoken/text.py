@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _UNRESOLVED = 1e-12  # nothing here is known so well: smaller numbers are shown as such
 
 
-def number_text(value: Any, digits: int = 4) -> str:
+def number_text(value: Any, digits: int = 5) -> str:
     """One cell of a table: a dash for what is missing, few digits, no 1e-253.
 
     >>> [number_text(value) for value in (0.123456, 1e-253, float("nan"), None, 12, "attention")]
-    ['0.1235', '<1e-12', '–', '–', '12', 'attention']
+    ['0.12346', '<1e-12', '–', '–', '12', 'attention']
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"

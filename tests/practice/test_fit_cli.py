@@ -122,7 +122,10 @@ def test_noise_and_few_bags_are_said_plainly(tmp_path, capsys):
     [
         (["fit", "none.npz"], "none.npz: there is no such file"),
         (["fit", "new.npz"], "the array y .labels. is missing"),
-        (["fit", "old.npz", "--save", "nowhere/model"], "fit: save must be a file in a folder"),
+        (
+            ["fit", "old.npz", "--save", "nowhere/model"],
+            "fit: save must be a file that is new or regular",
+        ),
         (["fit", "old.npz", "--save", "."], "fit: save must be a file"),
         (["fit", "old.npz", "--folds", "1"], "folds must be a whole number"),
         (["fit", "text.npz"], "not an npz file, or it is damaged"),

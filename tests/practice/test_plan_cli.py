@@ -45,7 +45,10 @@ def test_json_is_what_the_library_says(capsys):
         ("--target-error 0.6", "target_error must be below 0.5"),
         ("--samples 2", "samples must be a whole number between 4"),
         ("--samples 100 --figure curve.gif", "figure must end in .png, .pdf or .svg"),
-        ("--samples 100 --figure /nowhere/curve.png", "figure must be in a folder that is there"),
+        (
+            "--samples 100 --figure /nowhere/curve.png",
+            "in a folder that is there (that folder is not there)",
+        ),
     ],
 )
 def test_wrong_questions_are_one_line(capsys, options, words):

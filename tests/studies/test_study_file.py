@@ -142,7 +142,10 @@ def test_an_export_does_not_overwrite_its_store(tmp_path, capsys):
             assert "must not overwrite the store" in capsys.readouterr().err
     with st.Store(store) as opened:
         assert len(list(opened.rows())) == 1
-    assert main(["export", store, "--csv", str(tmp_path / "none" / "x.csv")]) == 1
+    for target in (tmp_path / "none" / "x.csv", tmp_path, "/dev/null"):
+        assert main(["export", store, "--csv", str(target)]) == 2
+        assert "must be a file that is new or regular" in capsys.readouterr().err
+    assert Path("/dev/null").is_char_device()
     (tmp_path / "empty").touch()
     assert main(["export", str(tmp_path / "empty"), "--csv", str(tmp_path / "x.csv")]) == 2
     assert (tmp_path / "empty").stat().st_size == 0
