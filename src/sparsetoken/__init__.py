@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from sparsetoken.studies.rehearsal import rehearse as rehearse
     from sparsetoken.studies.store import Store as Store
     from sparsetoken.studies.store import StoreError as StoreError
+    from sparsetoken.studies.sweep import OutdatedRows as OutdatedRows
     from sparsetoken.studies.sweep import sweep as sweep
     from sparsetoken.theory.alignment import align as align
     from sparsetoken.theory.alignment import alignment_rate as alignment_rate
@@ -136,7 +137,7 @@ _HOMES = {
     "studies.store": ("Store", "StoreError"),
     "studies.oracles": ("OracleCell",),
     "studies.execution": ("dask_executor", "mpi_executor", "ExecutorError"),
-    "studies.sweep": ("sweep",),
+    "studies.sweep": ("OutdatedRows", "sweep"),
     "studies.rehearsal": ("rehearse",),
     "reproduction.reproduce": ("reproduce",),
     "practice.plan": ("plan",),
