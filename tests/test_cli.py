@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import sparsetoken as st
 from sparsetoken.cli import main
+from sparsetoken.reproduction.reproduce import CLAIMS
 
 TASK = "--length 10 --sparsity 1 --strength 5".split()
 
@@ -132,6 +134,11 @@ def test_help(capsys, verb):
         assert "tokens in a sample" in out and "(required)" in out
 
 
+def test_help_of_reproduce_names_every_claim(capsys):
+    _, out, _ = run(capsys, "reproduce", "--help")
+    assert all(name in out for name in CLAIMS)
+
+
 @pytest.mark.parametrize(
     ("verb", "words"),
     [("sweep", "SQLite file"), ("export", "SQLite file"), ("reproduce", "learning-curves")],
@@ -155,3 +162,42 @@ def test_a_failed_solve_is_one_line_and_exit_code_one(capsys, monkeypatch):
     monkeypatch.setattr(newton, "MOST_STEPS", 0)
     code, out, err = run(capsys, "predict", *TASK, "--classifiers", "pooled")
     assert code == 1 and out == "" and err.count("\n") == 1 and "residual" in err
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, TypeError, AttributeError, RuntimeError])
+def test_a_bug_of_ours_is_shown_as_one(capsys, monkeypatch, error):
+    """A traceback, where to report it, and an exit code that is no one else's."""
+
+    def broken(*_, **__):
+        raise error("on purpose")
+
+    monkeypatch.setattr("sparsetoken.cli.questions.Predict.run", broken)
+    code, out, err = run(capsys, "predict", *TASK)
+    assert code == 70 and out == ""
+    assert "Traceback" in err and "on purpose" in err
+    assert "this is a bug in sparsetoken" in err and "Reporting a bug" in err
+    assert "## Reporting a bug" in (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def test_programs_read_the_same_nothing_everywhere(capsys):
+    """JSON has no NaN: null, in every command; infinity is a word that float() reads."""
+    code, out, _ = run(capsys, "predict", *TASK, "--classifiers", "pooled", "--json")
+    assert code == 0 and "NaN" not in out and json.loads(out)[0]["cosine"] is None
+    hopeless = "--length 1 --sparsity 1 --strength 1 --dim 20 --target-error 0.001 --json".split()
+    code, out, _ = run(capsys, "plan", *hopeless)
+    assert code == 0 and "NaN" not in out
+    assert all(option["samples"] is None for option in json.loads(out)["options"])
+
+
+def test_predict_at_your_size(capsys):
+    arguments = "--dim 100 --classifiers attention --ridge 0.01 --json".split()
+    code, out, _ = run(capsys, "predict", *TASK, *arguments)
+    (row,) = json.loads(out)
+    here = st.predict(st.Task(10, 1, 5.0), st.Attention(), st.Protocol(ridge=0.01), dim=100)
+    assert code == 0 and row["test_error"] == pytest.approx(here.test_error, rel=1e-9)
+    assert row["spread"] == pytest.approx(here.spread, rel=1e-9)
+
+
+def test_what_does_not_fit_in_memory_is_refused_with_what_it_would_need(capsys):
+    code, _, err = run(capsys, "simulate", *TASK, "--dim", "100000000")
+    assert code == 2 and "GiB" in err and err.count("\n") == 1

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import sparsetoken as st
 from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation import experiment
+from sparsetoken.simulation.experiment import run_repeat
 from sparsetoken.simulation.results import QUANTITIES
 
 TASK = st.Task(length=5, sparsity=1, strength=4.0)
@@ -254,3 +256,37 @@ def test_progress_is_shown_on_request(capsys):
     assert "3/3" in capsys.readouterr().err
     st.simulate(TASK, st.Pooled(), PROTOCOL, 20, 3)
     assert capsys.readouterr().err == ""
+
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_processes_that_always_die_are_a_sentence(monkeypatch):
+    """Not Python's BrokenProcessPool; what was finished before is not mistaken for all of it."""
+    monkeypatch.setattr(experiment, "run_repeat", killed)
+    with pytest.raises(st.WorkerDied, match=r"processes died 3 times .* with 4 of 4 repeats left"):
+        st.simulate(TASK, st.Pooled(), st.Protocol(), 20, repeats=4, workers=2)
+
+
+def dies_once(settings, index):
+    flag = Path(os.environ["DIED"])
+    if index == 2 and not flag.exists():
+        flag.touch()
+        killed()
+    return run_repeat(settings, index)
+
+
+def test_a_process_that_dies_once_changes_nothing(monkeypatch, tmp_path):
+    wanted = st.simulate(TASK, st.Pooled(), st.Protocol(), 20, repeats=5)
+    monkeypatch.setenv("DIED", str(tmp_path / "died"))
+    monkeypatch.setattr(experiment, "run_repeat", dies_once)
+    found = st.simulate(TASK, st.Pooled(), st.Protocol(), 20, repeats=5, workers=2)
+    assert (tmp_path / "died").exists()
+    np.testing.assert_allclose(found.test_error, wanted.test_error, rtol=1e-9)
+
+
+def test_a_simulation_that_does_not_fit_in_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(experiment, "_memory", lambda: 2.0**20)
+    with pytest.raises(InvalidInput, match=r"need about .* GiB with 1 at a time"):
+        st.simulate(TASK, st.Pooled(), st.Protocol(), 1000, repeats=1)

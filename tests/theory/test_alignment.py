@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.queries import draw_query
 
 LOSSES = [st.Square(), st.Logistic(), st.SquaredHinge(), st.Huber()]
 
@@ -88,3 +89,27 @@ def test_steps_scale_the_query():
     hot = st.align(task, st.Protocol(query_step=1.0, inverse_temperature=2.0))
     assert three.norm == pytest.approx(3 * one.norm) and three.cosine == pytest.approx(one.cosine)
     assert hot.sharpness == pytest.approx(4 * one.sharpness)  # once in q, once in the softmax
+
+
+@pytest.mark.parametrize("prevalence", [0.5 - 1e-10, 0.499, 0.5, 0.501, 0.3, 0.9])
+def test_steps_that_are_best_at_a_size(prevalence):
+    """By runs: better than those of the limit where n cannot tell the classes' shares, and never
+    worse. A cosine over 60 queries is known to some thousandths."""
+    task = st.Task(10, 1, 5.0, prevalence)
+    dim, samples = 200, 1.75
+    here = st.best_steps(task, st.Logistic(), samples, dim=dim)
+    limit = st.best_steps(task, st.Logistic(), samples)
+
+    def cosines(steps):
+        protocol = st.Protocol(samples, readout_step=steps.readout, bias_step=steps.bias)
+        rng = np.random.default_rng(1)
+        drawn = [draw_query(task, protocol, dim, round(samples * dim), rng) for _ in range(60)]
+        return np.array([query.cosine for query in drawn])
+
+    mine, limits = cosines(here), cosines(limit)
+    error = math.hypot(mine.std(), limits.std()) / math.sqrt(60)
+    assert abs(mine.mean() - here.cosine) < 4 * mine.std() / math.sqrt(60) + 0.002
+    assert mine.mean() > limits.mean() - 2 * error
+    if 0.49 < prevalence < 0.5:
+        assert here.bias < 10 < limit.bias
+        assert mine.mean() > limits.mean() + 4 * error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -334,3 +336,24 @@ def test_a_place_to_begin_does_not_change_the_end():
     assert steps[1] < steps[0]
     with pytest.raises(InvalidInput, match=r"near must be one fit, or 4 \(one a problem\), got 2"):
         st.solve_many(law, loss, 0.1, samples, fits[:2])
+
+
+@pytest.mark.parametrize(
+    ("loss", "ridge", "alpha"),
+    [(st.Huber(), 1e-3, 200.0), (st.Logistic(), 1e-2, 4.0), (st.SquaredHinge(), 0.1, np.inf)],
+    ids=["huber", "logistic", "limit"],
+)
+def test_the_gap_is_what_compression_costs(loss, ridge, alpha):
+    """Against solving on every one of the 65,536 atoms."""
+    law = st.Attention(1.0, 1.0).law(st.Task(10, 1, 5.0))
+    fit = st.solve(law, loss, ridge, alpha)
+    gap = fit.gap
+    whole = replace(law)
+    whole.__dict__["compressed"] = whole.__dict__["refined"] = whole
+    exact = st.solve(whole, loss, ridge, alpha)
+    assert fit.residual < 1e-9 < gap.residual  # of the atoms solved on; of the law itself
+    assert exact.gap.residual < 1e-9 and exact.gap.test_error == 0
+    for name in ("test_error", "train_loss"):
+        moved = abs(getattr(exact, name) - getattr(fit, name))
+        assert getattr(gap, name) == pytest.approx(moved, rel=0.05, abs=1e-8), name
+        assert moved < 2e-4

@@ -186,7 +186,7 @@ class Fit:
         return Gap(
             float(np.abs(g).max()),
             abs(float(moved.test_error) - float(self.test_error)),
-            abs(float(moved.train_loss) - float(self.train_loss)),
+            abs(float(self.law.weights @ moved._training_losses(self.law)) - self.train_loss),
         )
 
 
