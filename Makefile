@@ -1,20 +1,28 @@
-# Each target makes its own .venv and installs what it needs; nothing has to be activated.
+# Each target makes its own environment and installs what it needs; nothing has to be activated.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := -m pytest --numprocesses 2 --dist worksteal
+REST := --ignore=tests/torch_backend --ignore=tests/app --ignore=tests/reproduction
 export MPLBACKEND := Agg
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-claims test-torch test-explorer lint bench stress explore help
+.PHONY: demo test test-all test-slow test-claims test-torch test-explorer test-cpus test-oldest \
+	test-pythons lint bench plans stress explore help
 
 help:
 	@echo "make demo   reproduce every claim of the paper, write results/report.html"
-	@echo "make test   lint, types, tests and doctests"
+	@echo "make test   lint, types, the quick tests and doctests (under five minutes)"
+	@echo "make test-all  everything: also the slow tests, claims, torch, the explorer"
 	@echo "make test-claims  every claim at tiny size; a wrong theory must fail it"
 	@echo "make test-torch  the same fits and simulations on torch tensors (installs torch)"
-	@echo "make explore  the theory in the browser"
 	@echo "make test-explorer  the explorer, in a real browser"
+	@echo "make test-cpus  the quick tests as other processors would compute them"
+	@echo "make test-oldest  the quick tests with the oldest packages that are allowed"
+	@echo "make test-pythons  the quick tests with every Python from 3.11 on that is here"
+	@echo "make explore  the theory in the browser"
 	@echo "make lint   ruff and mypy"
+	@echo "make plans  200 random plans, simulated as they stand (docs/plans.md; 20 minutes)"
 	@echo "make stress 1320 random problems over many decades, none unsolved"
 	@echo "make bench  measured speed of theory and simulation (tables)"
 
@@ -32,31 +40,51 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 test: lint
-	scripts/install-browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --durations 12 --ignore=tests/torch_backend \
-		--ignore=tests/app --ignore=tests/reproduction
+	$(BIN)/python $(PYTEST) -m "not slow" --durations 12 $(REST)
+
+test-slow: .venv/installed
+	$(BIN)/python $(PYTEST) -m slow --durations 12 $(REST)
+
+test-all: test test-slow test-claims test-torch test-explorer
 
 test-claims: .venv/installed
 	scripts/install-browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/reproduction
+	$(BIN)/python $(PYTEST) tests/reproduction
 
 test-explorer: .venv/installed
 	scripts/install-browser
-	$(BIN)/python -m pytest --numprocesses 2 tests/app
+	$(BIN)/python $(PYTEST) tests/app
 
 .venv/torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
 	touch $@
 
 test-torch: .venv/torch
-	$(BIN)/python -m pytest --numprocesses 2 tests/torch_backend
+	$(BIN)/python $(PYTEST) tests/torch_backend
+
+test-cpus: .venv/installed
+	scripts/test-cpus $(REST)
+
+test-pythons:
+	scripts/test-pythons $(REST)
+
+# other packages' deprecations are theirs
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	scripts/oldest-versions > .venv-oldest/pins.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/pins.txt \
+		--editable '.[test,app,dask,mpi,parquet]'
+	.venv-oldest/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning $(REST)
 
 explore: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[app]'
 	$(BIN)/sparsetoken explore
 
+plans: .venv/installed
+	$(BIN)/python benchmarks/plans.py --count 200 --processes 2 --out docs/plans
+
 stress: .venv/installed
-	$(BIN)/python -m pytest --numprocesses 2 --problems 1320 tests/theory/test_robustness.py
+	$(BIN)/python $(PYTEST) --problems 1320 tests/theory/test_robustness.py
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/theory.py

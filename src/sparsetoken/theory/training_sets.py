@@ -98,7 +98,8 @@ class Readouts:
         `within_classes`."""
         centre = np.append(fit.weights, fit.bias)
         values, vectors = np.linalg.eigh(readout_covariance(fit, within_classes) / n)
-        moved = normals @ (vectors * np.sqrt(np.maximum(values, 0.0))).T  # (sets, K + 2)
+        # the symmetric root: unlike eigenvectors, the same on every machine
+        moved = normals @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)  # (sets, K+2)
         # (w, b, ρ) = eˢ(w₀ + ŵ, b₀ + b̂, ρ₀e^δ): the common scale s, which runs wild near the
         # separability threshold, changes no score's sign; E ρ² = ρ₀² fixes the mean of δ
         scale = moved @ _scale_of_scores(fit)
