@@ -86,7 +86,7 @@ def test_mean_sem_and_tables():
 
 def test_scores_of_a_repeat_on_another_task():
     run = st.simulate(TASK, st.Attention(), PROTOCOL, 100, 1, seed=5)
-    assert run.scores(0).test_error == run.test_error[0]
+    assert run.scores(0).test_error == pytest.approx(run.test_error[0], rel=1e-9)
     longer = st.Task(length=50, sparsity=1, strength=4.0)
     assert run.scores(0, longer).test_error > run.test_error[0]
     vectorized = st.simulate(TASK, st.Vectorized(), PROTOCOL, 100, 1)

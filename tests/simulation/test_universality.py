@@ -148,7 +148,7 @@ def test_seeds_reproduce():
         ),
         departure,
     )
-    assert row.compute(3)[1]["cosine"] == first.query.cosine
+    assert row.compute(3)[1]["cosine"] == pytest.approx(first.query.cosine, rel=1e-9)
     assert row.count == 5 and len({unit.key for unit in row.units()}) == 5
 
 

@@ -44,9 +44,11 @@ def test_oracles_in_a_sweep():
     ]
     table = st.sweep(cells, executor=2)
     assert table.status.eq("ok").all() and table.key.is_unique
-    assert table.best_error[0] == st.oracle_error(TASK, st.Attention())
-    assert table.strength_needed[3] == st.signal_threshold(TASK, st.Pooled(), error=0.05)
-    assert table.best_error[4] == st.bayes_error(TASK)
+    best, needed = table.best_error, table.strength_needed
+    assert best[0] == pytest.approx(st.oracle_error(TASK, st.Attention()), rel=1e-9)
+    threshold = st.signal_threshold(TASK, st.Pooled(), error=0.05)
+    assert needed[3] == pytest.approx(threshold, rel=1e-9)
+    assert best[4] == pytest.approx(st.bayes_error(TASK), rel=1e-9)
     # the strength of the task is not what is asked for
     other = st.OracleCell(replace(TASK, strength=1.0), st.Pooled(), 0.05)
     assert other.units()[0].key == cells[3].units()[0].key

@@ -35,7 +35,7 @@ def test_sweep_and_export(tmp_path, capsys):
     task = st.Task(10, 1, float(theory.strength.iloc[0]))
     samples = float(theory.readout_samples.iloc[0])
     wanted = st.predict(task, st.Pooled(), st.Protocol(ridge=1e-3, readout_samples=samples))
-    assert theory.test_error.iloc[0] == pytest.approx(wanted.test_error, abs=1e-15)
+    assert theory.test_error.iloc[0] == pytest.approx(wanted.test_error, rel=1e-9)
 
 
 def test_dry_run(tmp_path, capsys):
