@@ -18,6 +18,7 @@ def test_nothing_to_say_in_the_tested_range():
     assert warnings(st.Task(360, 6, 5.0), 30, 60, 120) == []
     assert list(scatter("test error", 0.1, 0.01, 0.0)) == []
     assert list(scatter("AUC", 0.9, 0.01, None)) == []
+    assert list(scatter("cost per sample", 3.0, 0.1, None)) == []
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,16 @@ def test_queries_by_the_central_limit_are_those_of_training_sets(task, protocol,
     assert sharpness.std() == pytest.approx(exact.std(), rel=0.2)
 
 
+@pytest.mark.parametrize("n", [0.3, 1, 2, 5])
+def test_a_handful_of_samples_gives_queries_too(n):
+    """Far from where the central limit holds; a planner passes through there."""
+    task = st.Task(9, 5, 1.83, 0.66)
+    normals = np.random.default_rng(0).standard_normal((500, NORMALS))
+    for loss in (st.Square(), st.Logistic()):
+        cosine, sharpness = spread_queries(task, st.Protocol(loss=loss), 128, n, normals)
+        assert np.all(np.abs(cosine) <= 1) and np.all(sharpness > 0)
+
+
 def test_signals_of_many_kinds_are_averaged_by_a_polynomial(monkeypatch):
     """1560 pairs of strength and sparsity: the same queries as with every one of them."""
     task = st.Task(40, st.Discrete(range(1, 40)), st.Discrete(np.linspace(1, 6, 40)), 0.3)

@@ -27,7 +27,8 @@ def scatter(words: str, value: float, spread: float, useless: float | None) -> I
     'training sets of this size differ much: test error 0.04 is a mean, with a standard deviation \
 of 0.02 between them'
     """
-    if spread > _WIDE * min(value, 1 - value):
+    room = min(value, 1 - value) if value < 1 else value  # a cost may be above 1
+    if spread > _WIDE * room:
         yield (
             f"training sets of this size differ much: {words} {value:.3g} is a mean, with a "
             f"standard deviation of {spread:.2g} between them"

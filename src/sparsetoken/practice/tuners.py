@@ -167,7 +167,8 @@ class AttentionTuner(Tuner):
         self, task: Task, n: float, share: float, sharpness: float, queries: int = 3
     ) -> list[Draft]:
         """A draft for each of a few queries, the middle one first; all on the same atoms."""
-        counts = share * n, (1 - share) * n
+        query_count = min(max(share * n, 1.0), n - 2)  # as `train` has it, but for rounding
+        counts = query_count, n - query_count
         protocol = self.protocol(task, counts, sharpness)
         drawn = spread_queries(task, protocol, self.asked.dim, counts[0], _normals())
         found: list[Draft] = []

@@ -56,7 +56,8 @@ def spread_queries(
     slope, variance = float(loss.slope(0.0)), task.mean_variance
     atoms = task.signals
     # the classes as they are drawn, and the positives' mean dose
-    share = np.clip(pi + math.sqrt(pi * (1 - pi) / n) * of_class, 0.5 / n, 1 - 0.5 / n)
+    least = min(0.5 / n, 0.5)  # of one sample, half of either class
+    share = np.clip(pi + math.sqrt(pi * (1 - pi) / n) * of_class, least, 1 - least)
     doses = atoms.strengths * atoms.sparsities / length
     mean_dose = atoms.weights @ doses
     dose_variance = max(float(atoms.weights @ doses**2 - mean_dose**2), 0.0)
