@@ -163,60 +163,59 @@ def _noise_part(fit: Fit, law: FeatureLaw, response: _Response, averages: _Avera
     explicit = float(noisy @ fit.weights**2)
     explicit_1 = (noisy * fit.weights) @ response.weights
     explicit_12 = (response.weights.T * noisy) @ response.weights
-    total = np.zeros_like(averages.coordinates)
-    for t, weight in zip(*_TIME, strict=True):
-        rest = _rest_overlap(averages.overlap, t * gain, t / r**2, explicit)
-        kappa = t * (rest + explicit) / r**2
-        powers = _powers(kappa)
-        c, c_k, c_kk = (averages.overlap @ each for each in powers)
-        c_1, c_1k, c_12 = (
-            averages.moved @ powers[0],
-            averages.moved @ powers[1],
-            averages.both_moved @ powers[0],
-        )
-        slack = 1 - t * gain * c_k * t / r**2
-        # once: κ₁ = tR₁/r² − κ r₁/r and Q₁ = t(gain₁C + gain(C₁ + C_κκ₁))
-        still = t * explicit_1 / r**2 - kappa * turn
-        rest_1 = t * (gain_1 * c + gain * (c_1 + c_k * still)) / slack
-        kappa_1 = t * rest_1 / r**2 + still
-        c_1_total, both_1 = c_1 + c_k * kappa_1, rest_1 + explicit_1
-        # once on each side
-        still = t * explicit_12 / r**2 + kappa * np.outer(turn, turn)
-        still -= _both(t * both_1 / r**2, turn)
-        bent = c_12 + _both(c_1k, kappa_1) + c_kk * np.outer(kappa_1, kappa_1)
-        rest_12 = t * (gain_12 * c + _both(gain_1, c_1_total) + gain * (bent + c_k * still)) / slack
-        c_12_total = bent + c_k * (t * rest_12 / r**2 + still)
-        total += weight * (
-            c_12_total * (rest + explicit) + _both(c_1_total, both_1) + c * (rest_12 + explicit_12)
-        )
-    return total
+    t, weights = _TIME  # the last axis of what follows, (T,)
+    rest = _rest_overlap(averages.overlap, t * gain, t / r**2, explicit)
+    kappa = t * (rest + explicit) / r**2
+    powers = _powers(kappa)
+    c, c_k, c_kk = averages.overlap @ powers
+    c_1, c_1k = averages.moved @ powers[0], averages.moved @ powers[1]  # (A, T)
+    c_12 = averages.both_moved @ powers[0]  # (A, A, T)
+    slack = 1 - t * gain * c_k * t / r**2
+    # once: κ₁ = tR₁/r² − κ r₁/r and Q₁ = t(gain₁C + gain(C₁ + C_κκ₁))
+    still = t * explicit_1[:, None] / r**2 - kappa * turn[:, None]
+    rest_1 = t * (gain_1[:, None] * c + gain * (c_1 + c_k * still)) / slack
+    kappa_1 = t * rest_1 / r**2 + still
+    c_1_total, both_1 = c_1 + c_k * kappa_1, rest_1 + explicit_1[:, None]
+    # once on each side
+    still = t * explicit_12[..., None] / r**2 + kappa * np.outer(turn, turn)[..., None]
+    still -= _both(t * both_1 / r**2, turn[:, None])
+    bent = c_12 + _both(c_1k, kappa_1) + 0.5 * c_kk * _both(kappa_1, kappa_1)
+    rest_12 = (
+        gain_12[..., None] * c + _both(gain_1[:, None], c_1_total) + gain * (bent + c_k * still)
+    )
+    rest_12 *= t / slack
+    c_12_total = bent + c_k * (t * rest_12 / r**2 + still)
+    total = c_12_total * (rest + explicit) + _both(c_1_total, both_1)
+    return np.asarray((total + c * (rest_12 + explicit_12[..., None])) @ weights)
 
 
 def _both(left: FloatArray, right: FloatArray) -> FloatArray:
-    """A product rule's two mixed terms."""
-    return np.outer(left, right) + np.outer(right, left)
+    """A product rule's two mixed terms, (A, A, T)."""
+    product = left[:, None] * right
+    return product + product.swapaxes(0, 1)
 
 
-def _rest_overlap(overlap: FloatArray, gain: float, per: float, explicit: float) -> float:
+def _rest_overlap(
+    overlap: FloatArray, gain: FloatArray, per: FloatArray, explicit: float
+) -> FloatArray:
     """Q = gain·C(per·(Q + explicit)): C is convex and increasing in κ (its coefficients are
     positive), so Newton from 0 rises monotonely to the smaller root; 60 steps are far more than
     a quadratic method needs."""
-    rest = 0.0
+    rest = np.zeros_like(gain)
     for _ in range(60):
-        powers = _powers(per * (rest + explicit))
-        excess = rest - gain * float(overlap @ powers[0])
-        step = -excess / (1 - gain * per * float(overlap @ powers[1]))
-        rest += step
-        if abs(step) <= 1e-12 * abs(rest):
+        c, c_k, _ = overlap @ _powers(per * (rest + explicit))
+        step = (gain * c - rest) / (1 - gain * per * c_k)
+        rest = rest + step
+        if np.all(np.abs(step) <= 1e-12 * np.abs(rest)):
             return rest
     raise ConvergenceError(
-        f"fluctuations: the overlap is {rest:g} after 60 steps, the last {step:.1e}"
+        f"fluctuations: the overlap is {rest.max():g} after 60 steps, the last {step.max():.1e}"
     )
 
 
-def _powers(kappa: float) -> FloatArray:
-    """κ^j and its first two derivatives, (3, orders)."""
-    j = np.arange(_ORDERS)
+def _powers(kappa: FloatArray) -> FloatArray:
+    """κ^j and its first two derivatives, (3, orders, T)."""
+    j = np.arange(_ORDERS)[:, None]
     return np.array([
         kappa**j,
         j * kappa ** np.maximum(j - 1, 0),
