@@ -153,7 +153,7 @@ class Reproduce:
     lengths, weightings, boundary, universality, architectures (needs torch); all of them if none
     is given."""
     quick: bool = False
-    """Small dimensions, within three minutes on two cores (this is the default)."""
+    """Small dimensions, within two minutes on two cores (this is the default)."""
     full: bool = False
     """The paper's sizes: about half an hour on two cores."""
     tiny: bool = False
@@ -184,7 +184,10 @@ class Reproduce:
             processes or os.cpu_count(),
             self.seed,
             progress=not self.no_progress and sys.stderr.isatty(),
-            started=lambda name: note(f"reproducing {name}"),
+            started=lambda name, place, count: note(f"{name} ({place} of {count}) …"),
+            finished=lambda each: note(
+                f"{each.name}: {each.mark}, {len(each.checks)} checks, {each.seconds:.0f} s"
+            ),
         )
         rows = [
             {

@@ -38,7 +38,7 @@ from sparsetoken.studies.questions import Question
 from sparsetoken.studies.sweep import sweep
 
 _ROOMS = (
-    learning_curves, alignment, separation, capacity, crossover, rates, training, lengths,
+    alignment, learning_curves, separation, capacity, crossover, rates, training, lengths,
     weightings, boundary, universality, architectures,
 )  # fmt: skip
 CLAIMS: dict[str, Claim] = {room.CLAIM.name: room.CLAIM for room in _ROOMS}
@@ -60,7 +60,8 @@ def reproduce(
     executor: Executor | int | None = None,
     seed: int = 0,
     progress: bool = False,
-    started: Callable[[str], None] = lambda name: None,
+    started: Callable[[str, int, int], None] = lambda name, place, count: None,
+    finished: Callable[[Section], None] = lambda section: None,
 ) -> list[Section]:
     """Compute, judge and draw claims; their figures, tables and a report are left in a folder.
 
@@ -79,8 +80,9 @@ def reproduce(
         Of all random numbers.
     progress : bool
         Show progress bars.
-    started : callable
-        Told the name of each claim as its turn comes.
+    started, finished : callable
+        Told the name of each claim as its turn comes, its place and the number of claims; and its
+        section of the report once it is judged.
     """
     missing = left_out()
     chosen = list(dict.fromkeys(names)) or [name for name in CLAIMS if name not in missing]
@@ -112,8 +114,8 @@ def reproduce(
         return table
 
     sections = []
-    for name in chosen:
-        started(name)
+    for place, name in enumerate(chosen, 1):
+        started(name, place, len(chosen))
         start = time.perf_counter()
         claim = CLAIMS[name]
         table = claim.compute(sizes, ask)
@@ -128,6 +130,7 @@ def reproduce(
         sections.append(section)
         section.save(folder)
         write(folder, sections_in(folder, list(CLAIMS)))
+        finished(section)
     return sections
 
 

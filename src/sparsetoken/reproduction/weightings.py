@@ -167,10 +167,10 @@ def judge(table: Table) -> Judgement:
             decide(bool((lead > _EDGE).all()) and len(lead) > 0),
         )
     )
-    hard = wide["hard max"] / wide[[name for name in _RULES if name != "hard max"]].min(axis=1) - 1
+    hard = wide["hard-max"] / wide[[name for name in _RULES if name != "hard-max"]].min(axis=1) - 1
     checks.append(
         Check(
-            "hard max",
+            "hard-max",
             "is nowhere the best",
             f"its error is {100 * hard.min():.0f} to {100 * hard.max():.0f} % above the best",
             f"by more than {100 * _EDGE:g} % everywhere",
