@@ -154,6 +154,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     with mpl.rc_context(STYLE):
         for suffix in ("png", "pdf"):
             figure.savefig(f"{os.fspath(path)}.{suffix}")
+            figure.set_layout_engine("none")  # the first has found its layout: keep it
     plt.close(figure)
 
 

@@ -36,13 +36,15 @@ _SAMPLES = 20.0  # per dimension, of the simulated panel
 _LIMIT, _FINITE = "limit of many samples", f"{_SAMPLES:g} samples per dimension"
 _CRITICAL = "critical cosine"
 _CLOUDS = 4
+_ROUGH, _FINE = 1 << 12, 1 << 14  # points of a class, to know where to look, and of each cloud
 
 
 def compute(scale: Scale, ask: Ask) -> Table:
     """Errors of frozen queries against their cosine, and where they equal the linear one."""
     panels = {_LIMIT: math.inf, _FINITE: _SAMPLES}
     same = {"task": PAPER, "ridge": RIDGE}
-    frozen = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in _COSINES]
+    cosines = _COSINES if scale.name == "full" else sorted({*_COSINES[::2], *_DOTS})
+    frozen = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in cosines]
     some = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in _DOTS]
     answers = ask(
         grid(classifier=[Pooled(), *frozen], readout_samples=list(panels.values()), **same)
@@ -72,13 +74,13 @@ def compute(scale: Scale, ask: Ask) -> Table:
 def critical_cosine(sharpness: float, linear: float, known: Table) -> tuple[float, float]:
     """Where attention's limit error equals the linear one; NaN if nowhere between 0 and 1.
 
-    `known` has errors at some cosines. The root on one cloud of token noise, moved on the others by
-    one step of Newton's method; the mean over the clouds and its standard error.
+    `known` has errors at some cosines. The root on a small cloud of token noise, moved on four
+    larger ones by one step of Newton's method; the mean over these and its standard error.
     """
     from scipy.optimize import brentq
 
-    def gap(cosine: float, seed: int = 0) -> float:
-        law = attention_law(PAPER, cosine, sharpness, seed)
+    def gap(cosine: float, seed: int, points: int) -> float:
+        law = attention_law(PAPER, cosine, sharpness, seed=seed, points=points)
         fit = solve(law, Logistic(), RIDGE, math.inf)
         return float(law.scores(fit.readout).test_error) - linear
 
@@ -88,9 +90,9 @@ def critical_cosine(sharpness: float, linear: float, known: Table) -> tuple[floa
         return math.nan, math.nan
     first = int(np.argmax(wins))
     low, high = cosines[first - 1], cosines[first]
-    root = float(brentq(gap, low, high, xtol=1e-3))
+    root = float(brentq(gap, low, high, args=(0, _ROUGH), xtol=1e-3))
     slope = (errors[first] - errors[first - 1]) / (high - low)
-    roots = [root - gap(root, seed) / slope for seed in range(_CLOUDS)]
+    roots = [root - gap(root, seed, _FINE) / slope for seed in range(_CLOUDS)]
     return float(np.mean(roots)), float(np.std(roots, ddof=1) / math.sqrt(_CLOUDS))
 
 

@@ -58,7 +58,7 @@ _EDGE = 0.02  # by which a weighting must be better, to be called so: clouds lea
 def compute(scale: Scale, ask: Ask) -> Table:
     """The least error over the sharpnesses, by theory, and simulations at the best of them."""
     parts = []
-    count = min(len(_values(_BY_LENGTH)), max(2, scale.strengths - 1))
+    count = min(len(_values(_BY_LENGTH)), max(2, scale.strengths // 2))
     places = {panel: sorted(_values(panel)[:count]) for panel in _VALUES}
     cells: dict[tuple[str, str, float], list[Cell]] = {}
     for panel, values in places.items():
