@@ -183,6 +183,10 @@ def test_programs_read_the_same_nothing_everywhere(capsys):
     """JSON has no NaN: null, in every command; infinity is a word that float() reads."""
     code, out, _ = run(capsys, "predict", *TASK, "--classifiers", "pooled", "--json")
     assert code == 0 and "NaN" not in out and json.loads(out)[0]["cosine"] is None
+
+
+@pytest.mark.slow
+def test_a_plan_as_json_has_no_nan(capsys):
     hopeless = "--length 1 --sparsity 1 --strength 1 --dim 20 --target-error 0.001 --json".split()
     code, out, _ = run(capsys, "plan", *hopeless)
     assert code == 0 and "NaN" not in out

@@ -28,19 +28,31 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def model(files):
+    """A saved classifier."""
+    folder, _ = files
+    with np.load(folder / "old.npz") as old:
+        tokens, labels = old["X"].reshape(150, 8, 8), old["y"]
+    st.save_classifier(st.AttentionClassifier().fit(tokens, labels), folder / "model")
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
 def fitted(files):
     """The classifier of `fit --save`, and what the command said."""
     folder, _ = files
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", out)
-        arguments = ["fit", str(folder / "old.npz"), "--save", str(folder / "model")]
+        arguments = ["fit", str(folder / "old.npz"), "--save", str(folder / "told")]
         assert main([*arguments, "--target-error", "0.1", "--folds", "3"]) == 0
-    return folder / "model", out.getvalue()
+    return folder / "told", out.getvalue()
 
 
+@pytest.mark.slow
 def test_fit_tells_the_whole_story(fitted):
-    _, words = fitted
+    saved, words = fitted
+    assert isinstance(st.load_classifier(saved), st.AttentionClassifier)
     assert "150 bags of 8 to 8 tokens in 8 dimensions" in words
     for name in ("larger class", "pooled", "attention", "joint", "vectorized"):
         assert name in words
@@ -50,9 +62,8 @@ def test_fit_tells_the_whole_story(fitted):
     assert "labelled samples" in words  # of the plan for the target
 
 
-def test_score_writes_predictions_and_tokens(files, fitted, capsys):
+def test_score_writes_predictions_and_tokens(files, model, capsys):
     folder, new = files
-    model, _ = fitted
     out, tokens = folder / "predictions.csv", folder / "tokens.csv"
     arguments = ["score", str(model), str(folder / "new.npz")]
     assert main([*arguments, "--out", str(out), "--tokens", str(tokens)]) == 0
@@ -82,6 +93,7 @@ def test_score_writes_predictions_and_tokens(files, fitted, capsys):
     assert found[positive].mean() > 0.9
 
 
+@pytest.mark.slow
 def test_json_and_a_pooling_of_choice(files, capsys):
     folder, _ = files
     arguments = ["fit", str(folder / "old.npz"), "--json", "--folds", "3"]
@@ -134,7 +146,7 @@ def test_noise_and_few_bags_are_said_plainly(tmp_path, capsys):
         (["score", "model", "new.npz", "--tokens", "x/y.csv"], "score: tokens must be a file"),
     ],
 )
-def test_what_goes_wrong_is_one_line(files, fitted, capsys, monkeypatch, arguments, words):
+def test_what_goes_wrong_is_one_line(files, model, capsys, monkeypatch, arguments, words):
     folder, _ = files
     monkeypatch.chdir(folder)
     (folder / "text.npz").write_text("not a zip file")

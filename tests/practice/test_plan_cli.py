@@ -13,6 +13,7 @@ from sparsetoken.practice import outlook
 QUESTION = "plan --length 8 --sparsity 1 --strength 5 --dim 60".split()
 
 
+@pytest.mark.slow
 def test_it_prints_headline_table_and_sensitivities_and_draws(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(outlook, "_POINTS", 4)
     figure = tmp_path / "curve.png"
@@ -40,6 +41,7 @@ def agree(mine, other):
         assert mine == other
 
 
+@pytest.mark.slow
 def test_json_is_what_the_library_says(capsys):
     options = "--samples 300 --metric cost --cost-false-negative 5 --loss square --json --check"
     assert main([*QUESTION, *options.split()]) == 0

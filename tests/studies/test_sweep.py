@@ -99,6 +99,7 @@ def test_a_sample_of_one_class_is_a_row_too():
     assert table.status.tolist() == ["no fit", "no fit"] and "one class only" in table.message[0]
 
 
+@pytest.mark.slow
 def test_laws_are_built_once_per_process(tmp_path, monkeypatch):
     """More laws than are kept, the law varying fastest: cells are taken law by law."""
     builds = tmp_path / "builds"
