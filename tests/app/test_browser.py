@@ -146,6 +146,18 @@ def test_wrong_addresses_get_a_sentence(page, address):
         )
 
 
+def copied(page, button):
+    """What a button copies; the browser writes it a moment after the click."""
+    page.evaluate("navigator.clipboard.writeText('')")
+    page.click(button)
+    for _ in range(100):
+        text = page.evaluate("navigator.clipboard.readText()")
+        if text:
+            return text
+        page.wait_for_timeout(50)
+    raise AssertionError(f"{button} copied nothing")
+
+
 def near(mine, shown):
     """A name, and numbers that agree with the six digits shown."""
     assert mine[0] == shown[0]
@@ -158,20 +170,17 @@ def test_numbers_snippets_exports_and_links(page, address, tmp_path, browser):
              "metric": "auc"}  # fmt: skip
     go(page, address, **words)
     shown = [line.split("\t") for line in page.inner_text("#numbers").strip().splitlines()[1:]]
-    page.click("#copy-python")
-    code = page.evaluate("navigator.clipboard.readText()")
+    code = copied(page, "#copy-python")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for line, cells in zip(out.stdout.splitlines(), shown, strict=True):
         near(line.split(), cells)
-    page.click("#copy-command")
-    command = page.evaluate("navigator.clipboard.readText()")
+    command = copied(page, "#copy-command")
     told = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=True
     )
     for row, line in zip(json.loads(told.stdout), shown, strict=True):
         near([row["classifier"], row["test_error"], row["auc"]], line[:3])
-    page.click("#copy-link")
-    link = page.evaluate("navigator.clipboard.readText()")
+    link = copied(page, "#copy-link")
     other = browser.new_page()
     other.goto(link)
     wait(other)
