@@ -149,7 +149,7 @@ WRONG = {
         lambda t: scaled(exact(t), 1.5, panel="alignment"),
         lambda t: scaled(t, 0.9, panel="length", series="sparsemax"),
         lambda t: scaled(t, 0.8, panel="several", series="softmax"),
-        lambda t: swapped(t, "hard max", "softmax"),
+        lambda t: swapped(t, "hard-max", "softmax"),
         lambda t: without(t, panel="strength", series="softmax"),
     ],
     "boundary": [

@@ -136,7 +136,7 @@ def test_wrong_names(tmp_path, capsys):
         assert main(["reproduce", "rates", "--tiny", "--out", bad]) == 2
         assert "out must be a folder of its own" in capsys.readouterr().err
     assert run(tmp_path / "none", "everything") == 2
-    assert "'everything' must be one of learning-curves" in capsys.readouterr().err
+    assert "'everything' must be one of alignment, learning-curves" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
     assert main(["reproduce", "--quick", "--full", "--out", str(tmp_path)]) == 2
     assert "give one of --quick, --full" in capsys.readouterr().err
