@@ -68,13 +68,13 @@ test-cpus: .venv/installed
 test-pythons:
 	scripts/test-pythons $(REST)
 
-# other packages' deprecations are theirs
+# other packages' deprecations are theirs; scikit-learn 1.6 wants SCIPY_ARRAY_API for its own checks
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	scripts/oldest-versions > .venv-oldest/pins.txt
 	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/pins.txt \
 		--editable '.[test,app,dask,mpi,parquet]'
-	.venv-oldest/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning $(REST)
+	SCIPY_ARRAY_API=1 .venv-oldest/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning $(REST)
 
 explore: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[app]'
