@@ -51,7 +51,7 @@ class _Size(NamedTuple):
 
 _SIZES = {  # by scale
     "tiny": _Size((100, 1000), 1 << 10, 1 << 11, 1000, 3, 128),
-    "quick": _Size((100, 10**4, 4 * 10**4), 1 << 11, 1 << 14, 10**4, 6, 128),
+    "quick": _Size((100, 10**4, 4 * 10**4), 1 << 11, 1 << 14, 10**4, 5, 128),
     "full": _Size((100, 1000, 10**4, 10**5, 10**6), 1 << 14, 1 << 15, 10**5, 12, 2048),
 }
 _POINTS = {  # panel: (b, r), on all sides of the two boundaries

@@ -53,7 +53,7 @@ class Scale:
 SCALES = {
     "tiny": Scale("tiny", dim=60, repeats=4, token_dim=20, trials=12, longest=1000, strengths=3),
     "quick": Scale(
-        "quick", dim=250, repeats=8, token_dim=40, trials=40, longest=10**5, strengths=4
+        "quick", dim=250, repeats=8, token_dim=40, trials=40, longest=10**4, strengths=4
     ),
     "full": Scale(
         "full", dim=1000, repeats=8, token_dim=200, trials=100, longest=10**6, strengths=15
