@@ -271,7 +271,7 @@ def test_work_that_cannot_be_sent_is_recorded_as_failed(monkeypatch):
     (row,) = st.sweep(
         st.grid(task=st.Task(5, 1, 2.0), classifier=st.Pooled()), None, 1
     ).itertuples()
-    assert row.status == "failed" and "pickle" in row.message
+    assert row.status == "failed" and "local object" in row.message
 
 
 def test_work_is_spread_over_all_processes(tmp_path, monkeypatch):
