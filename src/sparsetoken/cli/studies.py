@@ -149,11 +149,11 @@ class Reproduce:
     """
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Some of: learning-curves, alignment, separation, capacity, crossover, rates, training,
+    """Some of: alignment, learning-curves, separation, capacity, crossover, rates, training,
     lengths, weightings, boundary, universality, architectures (needs torch); all of them if none
     is given."""
     quick: bool = False
-    """Small dimensions, within two minutes on two cores (this is the default)."""
+    """Small dimensions, about two minutes on two cores (this is the default)."""
     full: bool = False
     """The paper's sizes: about half an hour on two cores."""
     tiny: bool = False
