@@ -107,6 +107,7 @@ def solve_for(
     None if it is above the target at the easiest.
     """
     ease, knobs = approach(tuner, line, target, start)
+    knobs = tuner.search(*line.at(ease), knobs, NEAR, least=NEAR)
     return _settle(tuner, line, target, ease, knobs)
 
 
@@ -130,13 +131,13 @@ def approach(
     # certified by `_settle` at these knobs.
     for _ in range(6):
         gap = _Gap(tuner, line, target, knobs)
-        found = _crossing(gap, ease, line)
+        found = _crossing(gap, ease, line, 0.1 * settled)
         moved = abs(found - ease)
-        ease = found
-        radius = 0.3 if moved > 0.1 else NEAR
-        knobs = tuner.search(*line.at(ease), gap.knobs, radius, least=radius)
+        ease, knobs = found, gap.knobs
         if moved < settled:  # ε in ease is ε in knobs, ε² in badness
             break
+        radius = 0.3 if moved > 0.1 else NEAR
+        knobs = tuner.search(*line.at(ease), knobs, radius, least=radius)
     return ease, knobs
 
 
@@ -173,7 +174,7 @@ def _informative(tuner: Tuner, line: Line, target: Target) -> float:
     return min(ease, line.easiest)
 
 
-def _crossing(gap: Callable[[float], float], ease: float, line: Line) -> float:
+def _crossing(gap: Callable[[float], float], ease: float, line: Line, tolerance: float) -> float:
     """Where a falling function of ease is zero, or the end of the line."""
     step, here = 0.25, gap(ease)
     direction = 1.0 if here > 0 else -1.0
@@ -182,7 +183,7 @@ def _crossing(gap: Callable[[float], float], ease: float, line: Line) -> float:
         there = gap(other)
         if (there > 0) != (here > 0):
             low, high = sorted((ease, other))
-            return float(brentq(gap, low, high, xtol=0.005))
+            return float(brentq(gap, low, high, xtol=tolerance))
         if other in (line.hardest, line.easiest):
             return other
         ease, here, step = other, there, 2 * step
@@ -195,61 +196,44 @@ def _settle(
     ease: float,
     knobs: Knobs,
 ) -> tuple[float, Tuned] | None:
-    """By predictions at that size: a value that meets the target, close to one that does not."""
-    tried: dict[float, tuple[float, Tuned]] = {}
-
-    def gap(at: float) -> float:
-        x = line.value(at)
-        if x not in tried:
-            task, n = line.at(at, smooth=False)
-            tuned = tuner.train(task, int(n), knobs, exact=False)
-            tried[x] = tuner.asked.goal.bad(tuned.value) - target(task, n), tuned
-        return tried[x][0]
-
+    """By predictions at that size: a value whose prediction meets the target, and not by more than
+    its standard error; or, where that is smaller, close to a value that misses it."""
     task, n = line.at(max(ease - 0.05, line.hardest))
     slope = (tuner.draft(task, n, knobs)[0] - tuner.draft(*line.at(ease), knobs)[0]) / 0.05
-    good, poor = math.inf, -math.inf
-    away = TOLERANCE
+    good: tuple[float, float, Tuned] | None = None  # ease, badness beyond the target, how
+    poor, missed, away = -math.inf, math.inf, 0.4 * TOLERANCE
+    # a bracket shrinks to nine tenths or less at each prediction, and 0.9⁶⁰ of a factor of two is
+    # the tolerance; without one steps treble, so the end of the line is a dozen away
     for _ in range(60):
-        here = gap(ease)
-        if here <= 0:
-            good = min(ease, good)
+        task, n = line.at(ease, smooth=False)
+        tuned = tuner.train(task, int(n), knobs)
+        beyond = tuner.asked.goal.bad(tuned.value) - target(task, n)
+        aim = 0.5 * tuned.value.standard_error  # to spare
+        if beyond > 0:
+            if ease >= line.easiest:
+                return None
+            poor, missed = ease, beyond
         else:
-            poor = max(ease, poor)
-        if poor == line.easiest:
-            return None
-        if good == line.hardest or _close(line, poor, good):
-            break
-        if math.isinf(poor) or math.isinf(good):  # one step along the draft's slope, then faster
-            guess = abs(here) / slope if slope > 0 else 0.0
-            ease += (1 if here > 0 else -1) * (min(guess, 0.5) + away)
+            good = ease, beyond, tuned
+            if ease <= line.hardest or -beyond <= 2 * aim:
+                return line.value(ease), tuned
+        if good is None or math.isinf(poor):  # along the draft's slope, and more of it every time
+            guess = (beyond + aim) / slope if slope > 0 else 0.0
+            ease += min(max(guess, -0.5), 0.5) + math.copysign(away, beyond)
             away *= 3
         else:
-            low, high = gap(poor), gap(good)
-            root = poor + low / (low - high) * (good - poor)
-            # just beyond it, as seen from here: the bracket closes around it
-            root += 0.4 * TOLERANCE * (1 if here > 0 else -1)
-            margin = 0.1 * (good - poor)
-            ease = min(max(root, poor + margin), good - margin)
+            met, spare, tuned = good
+            if _close(line, poor, met):
+                return line.value(met), tuned
+            ease = poor + (missed + aim) / (missed - spare) * (met - poor)
+            ease += math.copysign(0.4 * TOLERANCE, beyond)  # the bracket closes around the root
+            margin = 0.1 * (met - poor)
+            ease = min(max(ease, poor + margin), met - margin)
         ease = min(max(ease, line.hardest), line.easiest)
-    else:
-        raise ConvergenceError(
-            f"plan: the {line.unknown} of {tuner.name} lies between {line.value(poor):.6g} and "
-            f"{line.value(good):.6g} after 60 predictions, {TOLERANCE:g} of it is required"
-        )
-    # exact queries differ a little from those by the central limit: on to where the value that is
-    # reported meets the target; steps double, so the end of the line is a dozen away
-    step = TOLERANCE
-    while True:
-        task, n = line.at(good, smooth=False)
-        tuned = tuner.train(task, int(n), knobs)
-        short = tuner.asked.goal.bad(tuned.value) - target(task, n)
-        if short <= 0:
-            return line.value(good), tuned
-        if good >= line.easiest:
-            return None
-        good = min(good + step + (short / slope if slope > 0 else 0.0), line.easiest)
-        step *= 2
+    raise ConvergenceError(
+        f"plan: the {line.unknown} of {tuner.name} is above {line.value(poor):.6g} and not known "
+        f"to {TOLERANCE:g} of it after 60 predictions"
+    )
 
 
 def _close(line: Line, poor: float, good: float) -> bool:

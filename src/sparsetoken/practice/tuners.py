@@ -34,12 +34,9 @@ def _tuned(
     protocol: Protocol,
     counts: tuple[int, int],
     knobs: Knobs,
-    exact: bool,
 ) -> Tuned:
     """What `predict` says of a classifier at the size asked for."""
-    (prediction,) = finite_predictions(
-        task, classifier, [protocol], asked.dim, asked.seed, exact=exact
-    )
+    (prediction,) = finite_predictions(task, classifier, [protocol], asked.dim, asked.seed)
     value, spread = prediction.test_error, prediction.spread
     if asked.goal.name != "error":
         value, spread = prediction.training_sets.average(asked.goal.value)
@@ -72,16 +69,19 @@ class LinearTuner(Tuner):
         return Knobs(self.best_ridge(self._draft(task, n), None)[0])
 
     def draft(self, task: Task, n: float, knobs: Knobs) -> tuple[float, Knobs]:
-        ridge, bad = self.best_ridge(self._draft(task, n), knobs.ridge)
-        return bad, Knobs(ridge)
+        draft = self._draft(task, n)
+        ridge, bad = self.best_ridge(draft, knobs.ridge)
+        return bad + self.beyond_normal(draft, ridge, bad), Knobs(ridge)
 
     def glance(self, task: Task, n: float) -> float:
-        return self.best_ridge(self._draft(task, n), None)[1]
+        draft = self._draft(task, n)
+        ridge, bad = self.best_ridge(draft, None)
+        return bad + self.beyond_normal(draft, ridge, bad)
 
-    def train(self, task: Task, n: int, knobs: Knobs, exact: bool = True) -> Tuned:
+    def train(self, task: Task, n: int, knobs: Knobs) -> Tuned:
         ridge, _ = self.best_ridge(self._draft(task, n), knobs.ridge)
         protocol = Protocol(readout_samples=n / self.asked.dim, loss=self.asked.loss, ridge=ridge)
-        return _tuned(self.asked, task, self.classifier, protocol, (0, n), Knobs(ridge), exact)
+        return _tuned(self.asked, task, self.classifier, protocol, (0, n), Knobs(ridge))
 
     def limit(self, task: Task) -> float:
         return self.asked.goal.of_badness(self.best_ridge(self._draft(task, math.inf), None)[1])
@@ -149,7 +149,7 @@ class AttentionTuner(Tuner):
         """The ridge is the best of the middle query; then a few queries stand for all."""
         drafts = self._drafts(task, n, knobs.share, knobs.sharpness)
         ridge, bad = self.best_ridge(drafts[0], knobs.ridge)
-        total = drafts[0].weight * bad
+        total = drafts[0].weight * bad + self.beyond_normal(drafts[0], ridge, bad)
         for other in drafts[1:]:
             total += other.weight * float(self.badnesses(other, np.array([ridge]))[0])
         return total, knobs._replace(ridge=ridge)
@@ -182,11 +182,11 @@ class AttentionTuner(Tuner):
             found.append(Draft(task, law.selected(*selection), law, counts[1], weight))
         return found
 
-    def train(self, task: Task, n: int, knobs: Knobs, exact: bool = True) -> Tuned:
+    def train(self, task: Task, n: int, knobs: Knobs) -> Tuned:
         query_count = min(max(round(knobs.share * n), 1), n - 2)
         counts = query_count, n - query_count
         protocol = replace(self.protocol(task, counts, knobs.sharpness), ridge=knobs.ridge)
-        return _tuned(self.asked, task, self.classifier, protocol, counts, knobs, exact)
+        return _tuned(self.asked, task, self.classifier, protocol, counts, knobs)
 
     def limit(self, task: Task) -> float:
         """Cosine 1, the best sharpness."""

@@ -130,11 +130,8 @@ class Tuner(ABC):
         """The badness of the goal at these knobs but the best ridge near theirs; those knobs."""
 
     @abstractmethod
-    def train(self, task: Task, n: int, knobs: Knobs, exact: bool = True) -> Tuned:
-        """The classifier with whole numbers of samples: what `predict` says of it at this size.
-
-        Queries drawn exactly jump from one n to the next; `exact=False` draws smooth ones.
-        """
+    def train(self, task: Task, n: int, knobs: Knobs) -> Tuned:
+        """The classifier with whole numbers of samples: what `predict` says of it at this size."""
 
     @abstractmethod
     def limit(self, task: Task) -> float:
@@ -199,30 +196,42 @@ class Tuner(ABC):
         The other goals do not mind the threshold, which is what a finite training set gets wrong:
         for them the limit, given the query, finds the best ridge as well.
         """
-        free = self.asked.dim * draft.small.features_per_dim - len(draft.small.noisy)
-        samples = draft.count / free
-        if self.asked.goal.name != "error" or math.isinf(draft.count):
-            fits = self._solve(draft.small, samples, ridges)
+        fits = self._solve(draft.small, draft, ridges)
+        if self._by_fluctuations(draft):
+            bad = [self._mean_error(draft, fit) for fit in fits]
+        else:
             bad = [self.asked.goal.badness(draft.law.scores(fit.readout)) for fit in fits]
-            self._last = fits[int(np.argmin(bad))]
-            return np.array(bad)
+        self._last = fits[int(np.argmin(bad))]
+        return np.array(bad)
+
+    def beyond_normal(self, draft: Draft, ridge: float, bad: float) -> float:
+        """What a class of only a few samples adds to a badness: the readout is not normal in their
+        number. A few numbers of them stand for all."""
+        shares = class_shares(draft.task, draft.count, _SHARES)
+        if not self._by_fluctuations(draft) or len(shares) == 1:
+            return 0.0
+        total = 0.0
+        for weight, share in shares:
+            assert share is not None
+            law = draft.small.with_prevalence(share)
+            (fit,) = self._solve(law, draft, np.array([ridge]))
+            total += weight * self._mean_error(draft, fit, within_classes=True)
+        return total - bad
+
+    def _by_fluctuations(self, draft: Draft) -> bool:
+        return self.asked.goal.name == "error" and math.isfinite(draft.count)
+
+    def _mean_error(self, draft: Draft, fit: Fit, within_classes: bool = False) -> float:
+        """The mean test error over training sets that share a query."""
         law = draft.law.head(_SCORED) if draft.law.sampled else draft.law
         normals = _normals(len(law.noisy) + 2)
-        total = np.zeros(len(ridges))
-        for weight, share in class_shares(draft.task, draft.count, _SHARES):
-            drawn = share is not None
-            small = draft.small if share is None else draft.small.with_prevalence(share)
-            fits = self._solve(small, samples, ridges)
-            readouts = [
-                Readouts.around(None, law, fit, draft.count, normals, within_classes=drawn)
-                for fit in fits
-            ]
-            total += weight * np.array([each.test_errors(law).mean() for each in readouts])
-        self._last = fits[int(np.argmin(total))]
-        return total
+        return Readouts.around(
+            None, law, fit, draft.count, normals, within_classes
+        ).mean_test_error(law)
 
-    def _solve(self, law: FeatureLaw, samples: float, ridges: FloatArray) -> list[Fit]:
+    def _solve(self, law: FeatureLaw, draft: Draft, ridges: FloatArray) -> list[Fit]:
         """From the last fit, if that was of a similar problem."""
+        samples = draft.count / (self.asked.dim * law.features_per_dim - len(law.noisy))
         self.asked.work.solves += len(ridges)
         near, loss = self._last, self.asked.loss
         if near is None or isinstance(loss, Square) or near.weights.shape != law.noisy.shape:

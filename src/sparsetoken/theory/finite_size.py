@@ -118,14 +118,10 @@ def finite_predictions(
     protocols: Sequence[Protocol],
     dim: int,
     seed: int = 0,
-    exact: bool = True,
 ) -> list[FinitePrediction]:
-    """One prediction for each protocol; they differ in their readout samples alone.
-
-    `exact=False` draws queries by the central limit: the same numbers for every n, no jumps.
-    """
+    """One prediction for each protocol; they differ in their readout samples alone."""
     sizes = [each.counts("predict", dim, classifier.learns_query) for each in protocols]
-    cosine, sharpness = _queries(task, classifier, protocols[0], dim, sizes[0][0], seed, exact)
+    cosine, sharpness = _queries(task, classifier, protocols[0], dim, sizes[0][0], seed)
     laws = _Laws.of(task, classifier, cosine, sharpness, protocols[0].inverse_temperature)
     if dim * laws.full.features_per_dim <= laws.directions:
         raise InvalidInput(
@@ -140,13 +136,13 @@ def finite_predictions(
 
 
 def _queries(
-    task: Task, classifier: Classifier, protocol: Protocol, dim: int, n: int, seed: int, exact: bool
+    task: Task, classifier: Classifier, protocol: Protocol, dim: int, n: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """Cosine and sharpness of every query drawn; those to be evaluated first."""
     if not classifier.learns_query:
         return np.zeros(_QUERIES), np.ones(_QUERIES)
     rng = np.random.default_rng(seed)
-    if exact and n <= _EXACT:
+    if n <= _EXACT:
         count = max(_EVALUATED, min(_QUERIES, _NUMBERS // n))
         drawn = [draw_query(task, protocol, dim, n, rng) for _ in range(count)]
         cosine = np.array([query.cosine for query in drawn])

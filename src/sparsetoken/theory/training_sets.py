@@ -116,11 +116,24 @@ class Readouts:
 
     def test_errors(self, law: FeatureLaw) -> FloatArray:
         """`test_error` of each of the scores, all at once."""
+        readouts, design = self._standardized(law)
+        return np.asarray(ndtr(readouts @ design.T) @ law.weights)
+
+    def mean_test_error(self, law: FeatureLaw) -> float:
+        """Their mean, as of normal readouts: E Φ(a + σZ) = Φ(a/√(1 + σ²))."""
+        readouts, design = self._standardized(law)
+        centre = readouts.mean(axis=0)
+        moved = design @ (readouts - centre).T  # (points, sets)
+        spread = np.einsum("ij,ij->i", moved, moved) / len(readouts)
+        return float(law.weights @ ndtr(design @ centre / np.sqrt(1 + spread)))
+
+    def _standardized(self, law: FeatureLaw) -> tuple[FloatArray, FloatArray]:
+        """Readouts (sets, K + 1) and points (points, K + 1): Φ of their product is the chance that
+        a readout errs at a point."""
         noises = np.sqrt(1 + self.weights**2 @ law.noisy)  # at least 1: nothing to divide by is 0
         scaled = -law.labels / law.scales
         design = np.column_stack([law.means, np.ones(len(scaled))]) * scaled[:, None]
-        readouts = np.column_stack([self.weights, self.biases]) / noises[:, None]
-        return np.asarray(ndtr(readouts @ design.T) @ law.weights)
+        return np.column_stack([self.weights, self.biases]) / noises[:, None], design
 
 
 def _scale_of_scores(fit: Fit) -> FloatArray:
