@@ -34,7 +34,6 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.6,
     "legend.frameon": False,
     "pdf.fonttype": 42,
-    "savefig.bbox": "tight",
 }
 
 # Okabe and Ito's colours; dashes and marks tell them apart in grey, widths on top of another.

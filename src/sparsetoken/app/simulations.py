@@ -65,19 +65,20 @@ class Simulations:
         """Begin; an older one of the same page is ended. InvalidInput if too many are under way."""
         with self._lock:
             ended = [*self._gone(), self._jobs.pop(page, None)]
+            busy = sum(job.running for job in self._jobs.values()) >= _MOST
+            if not busy:
+                results = self._context.Queue()
+                process = self._context.Process(target=_work, args=(state, results), daemon=True)
+                total = len(POINTS) * len(classifiers(state)) * state.repeats
+                job = Job(state, process, results, time.monotonic(), total)
+                process.start()
+                self._jobs[page] = job
         _end(ended)
-        with self._lock:
-            if sum(job.running for job in self._jobs.values()) >= _MOST:
-                raise InvalidInput(
-                    f"{_MOST} simulations are under way on this server already: try again later"
-                )
-            results = self._context.Queue()
-            process = self._context.Process(target=_work, args=(state, results), daemon=True)
-            total = len(POINTS) * len(classifiers(state)) * state.repeats
-            job = Job(state, process, results, time.monotonic(), total)
-            process.start()
-            self._jobs[page] = job
-            return job
+        if busy:
+            raise InvalidInput(
+                f"{_MOST} simulations are under way on this server already: try again later"
+            )
+        return job
 
     def look(self, page: str) -> Job | None:
         """The job of a page, with what it has found; asking keeps it alive."""

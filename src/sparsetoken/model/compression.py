@@ -13,6 +13,7 @@ few slices suit smooth functions, low degrees in many suit kinks. All slices are
 from __future__ import annotations
 
 import itertools
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,18 +69,18 @@ def recombine(values: FloatArray, weights: FloatArray) -> tuple[IntArray, FloatA
     while True:
         shape = (slices, -1, size)
         mass = weights.reshape(shape).sum(axis=-1)
-        held = np.take_along_axis(values, index[..., None], axis=1) * weights[..., None]
+        held = values * weights[..., None]
         centres = held.reshape(*shape, functions).sum(axis=2)
         centres /= np.maximum(mass, 1e-300)[..., None]
         new = _eliminate(centres, mass)
         best = np.argsort(-new, axis=1)[:, : min(functions, new.shape[1])]
         scale = np.take_along_axis(new / np.maximum(mass, 1e-300), best, axis=1)
-        index = np.take_along_axis(index.reshape(shape), best[..., None], axis=1)
-        weights = np.take_along_axis(weights.reshape(shape), best[..., None], axis=1)
-        weights = (weights * scale[..., None]).reshape(slices, -1)
-        index = index.reshape(slices, -1)
+        groups, row = best.shape[1], np.arange(slices)[:, None]
+        index = index.reshape(shape)[row, best].reshape(slices, -1)
+        weights = (weights.reshape(shape)[row, best] * scale[..., None]).reshape(slices, -1)
         if size == 1:
             return index, weights
+        values = values.reshape(*shape, functions)[row, best].reshape(slices, groups * size, -1)
         size //= 2
 
 
@@ -123,15 +124,13 @@ def polynomial_basis(points: FloatArray, weights: FloatArray, degree: int) -> Fl
     powers = [np.ones_like(scaled), scaled]
     for _ in range(degree - 1):
         powers.append(2 * scaled * powers[-1] - powers[-2])
-    columns = []
-    for exponents in _exponents(points.shape[-1], degree):
-        column = np.ones(points.shape[:2])
-        for variable, exponent in enumerate(exponents):
-            if exponent:
-                # a variable at rest would contribute constants again
-                column = column * powers[exponent][..., variable] * moving[..., variable]
-        columns.append(column)
-    basis = np.stack(columns, axis=-1)
+    # a variable at rest would contribute constants again
+    masked = [np.ascontiguousarray(np.moveaxis(power * moving, -1, 0)) for power in powers]
+    every = _exponents(points.shape[-1], degree)
+    basis = np.empty((*points.shape[:2], len(every)))
+    for place, exponents in enumerate(every):
+        factors = [masked[k][variable] for variable, k in enumerate(exponents) if k]
+        basis[..., place] = reduce(np.multiply, factors, 1.0)
     share = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
     gram = np.swapaxes(basis * share[..., None], 1, 2) @ basis
     values, vectors = np.linalg.eigh(gram)
