@@ -163,9 +163,8 @@ def test_sensitivities_are_those_of_the_changed_task(forward, inverse):
 def test_an_inverse_plan_meets_its_target(inverse):
     """With the samples it asks for, and not with a tenth fewer."""
     option = inverse["attention"]
-    assert inverse.best is option and option.value == pytest.approx(
-        0.04, abs=3 * option.value.standard_error
-    )
+    assert inverse.best is option
+    assert 0.04 - option.value.standard_error <= option.value <= 0.04
     assert inverse["pooled"].needed is None and inverse["pooled"].limit > 0.04
     assert "cannot (at best 0.2146)" in inverse.headline
     few = replace(

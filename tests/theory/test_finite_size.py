@@ -222,6 +222,18 @@ def test_another_task_and_other_metrics():
     assert abs(here.auc - np.mean(aucs)) < 4 * np.std(aucs) / math.sqrt(60) + 0.001
 
 
+@pytest.mark.parametrize("prevalence", [0.5, 0.1])
+@pytest.mark.parametrize("samples", [0.7, 4.0])
+def test_the_mean_error_of_normal_readouts(prevalence, samples):
+    """In closed form, as drafts have it, against one readout after the other."""
+    task, protocol = replace(TASK, prevalence=prevalence), st.Protocol(2.0, samples, ridge=1e-2)
+    sets = st.predict(task, st.Attention(), protocol, dim=100).training_sets
+    for readouts in sets.readouts[::8]:
+        errors = readouts.test_errors(readouts.law)
+        assert errors.std() > 1e-3 * errors.mean()
+        assert readouts.mean_test_error(readouts.law) == pytest.approx(errors.mean(), rel=0.01)
+
+
 def test_a_learning_curve_at_finite_size():
     protocol = st.Protocol(2.0, 4.0, ridge=1e-2)
     curve = st.learning_curve(TASK, st.Attention(), protocol, [1.0, 4.0], dim=100)
