@@ -43,7 +43,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
     """Errors of frozen queries against their cosine, and where they equal the linear one."""
     panels = {_LIMIT: math.inf, _FINITE: _SAMPLES}
     same = {"task": PAPER, "ridge": RIDGE}
-    cosines = _COSINES if scale.name == "full" else sorted({*_COSINES[::2], *_DOTS})
+    cosines = sorted({*scale.thinned(_COSINES), *_DOTS})
     frozen = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in cosines]
     some = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in _DOTS]
     answers = ask(

@@ -28,7 +28,7 @@ _LOSSES: dict[str, Loss] = {"square": Square(), "logistic": Logistic()}
 _QUANTITIES = {"test error": "test_error", "training loss": "train_loss"}
 _DOTS = (0.5, 0.75, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 _MORE = (16.0, 32.0)  # not for Vectorized, which has length × dim features
-_LINE = np.unique(np.concatenate([np.geomspace(0.4, 40, 46), _DOTS, _MORE]))
+_LINE = np.geomspace(0.4, 40, 47).tolist()
 
 
 def compute(scale: Scale, ask: Ask) -> Table:
@@ -37,8 +37,9 @@ def compute(scale: Scale, ask: Ask) -> Table:
     every = list(CLASSIFIERS.values())
     small = [CLASSIFIERS["attention"], CLASSIFIERS["pooled"]]
     most = [each for each in _DOTS if each < 6 or scale.name == "full"]  # it has 10 d features
+    line = sorted({*scale.thinned(_LINE), *_DOTS, *_MORE})
     answers = ask(
-        grid(classifier=every, readout_samples=_LINE.tolist(), **same)
+        grid(classifier=every, readout_samples=line, **same)
         + grid(classifier=CLASSIFIERS["vectorized"], readout_samples=most, **same, **finite(scale))
         + grid(classifier=small, readout_samples=[*_DOTS, *_MORE], **same, **finite(scale))
     )

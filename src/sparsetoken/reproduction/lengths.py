@@ -28,8 +28,8 @@ _BY_LENGTH, _BY_STRENGTH = "tested at other lengths", "tested at other strengths
 
 def compute(scale: Scale, ask: Ask) -> Table:
     """Test error of the classifiers of `learning-curves` on tasks they were not trained for."""
-    by_length = [replace(PAPER, length=each) for each in _LENGTHS]
-    by_strength = [replace(PAPER, strength=each) for each in _STRENGTHS]
+    by_length = [replace(PAPER, length=each) for each in scale.thinned(_LENGTHS)]
+    by_strength = [replace(PAPER, strength=each) for each in scale.thinned(_STRENGTHS)]
     any_length = [CLASSIFIERS["attention"], CLASSIFIERS["pooled"]]  # vectorized knows one length
     parts = []
     for panel, x, tasks, classifiers in (

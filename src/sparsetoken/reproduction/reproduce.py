@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
+import signal
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from sparsetoken.reproduction import (
 )
 from sparsetoken.reproduction.claims import SCALES, Claim, Scale, Table
 from sparsetoken.reproduction.report import Section, sections_in, sizes_of, write
+from sparsetoken.studies.execution import ExecutorError
 from sparsetoken.studies.questions import Question
 from sparsetoken.studies.sweep import sweep
 
@@ -114,24 +116,66 @@ def reproduce(
         return table
 
     sections = []
-    for place, name in enumerate(chosen, 1):
-        started(name, place, len(chosen))
-        start = time.perf_counter()
-        claim = CLAIMS[name]
-        table = claim.compute(sizes, ask)
-        table.to_csv(folder / f"{name}.csv", index=False)
-        judgement = claim.judge(table)
-        save(panels(table, claim.panels), folder / name)
-        section = Section(
-            name, claim.source, claim.sentence, judgement.verdict, list(judgement.checks),
-            list(judgement.remarks), sizes_of(table), _command(name, sizes, out),
-            sorted(versions), round(time.perf_counter() - start, 1),
-        )  # fmt: skip
-        sections.append(section)
-        section.save(folder)
-        write(folder, sections_in(folder, list(CLAIMS)))
-        finished(section)
+    with _Artist(executor is not None) as artist:
+        for place, name in enumerate(chosen, 1):
+            started(name, place, len(chosen))
+            start = time.perf_counter()
+            claim = CLAIMS[name]
+            table = claim.compute(sizes, ask)
+            table.to_csv(folder / f"{name}.csv", index=False)
+            judgement = claim.judge(table)
+            section = Section(
+                name, claim.source, claim.sentence, judgement.verdict, list(judgement.checks),
+                list(judgement.remarks), sizes_of(table), _command(name, sizes, out),
+                sorted(versions), round(time.perf_counter() - start, 1),
+            )  # fmt: skip
+            sections.append(section)
+            artist.draw(section, table, folder)
+            finished(section)
     return sections
+
+
+class _Artist:
+    """Draws the figure of a claim and adds it to the report, while the next one is computed.
+
+    Beside other processes in one of its own, else here.
+    """
+
+    def __init__(self, beside: bool) -> None:
+        ignore = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal
+        self.pool = ProcessPoolExecutor(1, initializer=signal.signal, initargs=ignore)
+        self.beside = beside
+        self.drawing: Future[None] | None = None
+
+    def draw(self, section: Section, table: Table, folder: Path) -> None:
+        """Begin; what the one before had to say is said first."""
+        self._wait()
+        if self.beside:
+            self.drawing = self.pool.submit(_draw, section, table, folder)
+        else:
+            _draw(section, table, folder)
+
+    def _wait(self) -> None:
+        if self.drawing is not None:
+            try:
+                self.drawing.result()
+            except BrokenExecutor:
+                raise ExecutorError("reproduce: the process that draws figures died") from None
+
+    def __enter__(self) -> _Artist:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        try:
+            self._wait()
+        finally:
+            self.pool.shutdown()
+
+
+def _draw(section: Section, table: Table, folder: Path) -> None:
+    save(panels(table, CLAIMS[section.name].panels), folder / section.name)
+    section.save(folder)
+    write(folder, sections_in(folder, list(CLAIMS)))
 
 
 def _command(name: str, scale: Scale, out: str | os.PathLike[str]) -> str:
