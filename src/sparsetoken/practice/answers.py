@@ -27,6 +27,7 @@ MOST_SAMPLES = 10_000  # per dimension: beyond, nobody labels
 STRONGEST = 1_000.0
 TOLERANCE = 2e-3  # of an unknown, relative
 _STEP = math.log(4.0)  # of ease, while looking for a place to begin
+_ONWARD = math.log(1.5)  # of ease, where a draft was too optimistic
 
 
 @dataclass(frozen=True)
@@ -246,16 +247,29 @@ def _close(line: Line, poor: float, good: float) -> bool:
 def crossover(attention: Tuner, rivals: list[Tuner], task: Task, edge: float) -> float:
     """The number of samples from which attention is better than every rival by a part `edge`.
 
-    To a percent or so, from drafts; inf if that never happens.
+    To a percent or so, from drafts, where predictions do not contradict them; inf if that never
+    happens.
     """
     known: dict[float, float] = {}
 
     def rival(task: Task, n: float) -> float:
         if n not in known:
-            known[n] = (1 - edge) * min(tuner.glance(task, n) for tuner in rivals)
+            hopeless = attention.asked.goal.hopeless(task)  # to name one class always
+            known[n] = (1 - edge) * min(hopeless, *(tuner.glance(task, n) for tuner in rivals))
         return known[n]
 
     line = Line.of("samples", task, None, attention.asked.dim)
     line = replace(line, samples=max(4, attention.asked.dim // 8))
-    ease, _ = approach(attention, line, rival, settled=0.15)
-    return math.inf if ease == line.easiest else line.value(ease)
+    ease, knobs = approach(attention, line, rival, settled=0.15)
+    # drafts near the error of naming one class always are uncertain: predictions have the last word
+    goal = attention.asked.goal
+    while ease < line.easiest:
+        task, n = line.at(ease, smooth=False)
+        value = attention.train(task, int(n), knobs).value
+        others = (goal.bad(tuner.best(task, int(n)).value) for tuner in rivals)
+        wanted = (1 - edge) * min(goal.hopeless(task), *others)
+        if goal.bad(value) <= wanted + 4 * value.standard_error:
+            return line.value(ease)
+        ease = min(ease + _ONWARD, line.easiest)
+        knobs = attention.search(*line.at(ease), knobs, NEAR)
+    return math.inf

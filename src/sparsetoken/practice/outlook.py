@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.practice.answers import MOST_SAMPLES, Line, Unknown, approach
@@ -46,13 +47,13 @@ class Outlook:
             yield row | {"recommended": "none reaches it" if best is None else best.classifier}
 
     def _again(self, option: Option, tuner: Tuner, task: Task) -> Option:
-        """The same question on another task, from drafts."""
+        """The same question on another task; an unknown from drafts."""
         goal = self.asked.goal
         start = None if option.tuned is None else option.tuned.knobs
         if self.unknown is None:
             assert self.samples is not None
             knobs = tuner.search(task, self.samples, start)
-            value = goal.of_badness(tuner.draft(task, self.samples, knobs)[0])
+            value = tuner.train(task, self.samples, knobs).value
             return Option(option.classifier, None, value, value, None)
         assert goal.target is not None
         bad = goal.bad(goal.target)
@@ -90,8 +91,8 @@ def changed_tasks(task: Task) -> Iterator[tuple[str, str, Task]]:
             new: Any = old * (1 + sign * _CHANGE)
             if name == "sparsity":  # whole numbers: at least one more or less
                 new = math.ceil(new) if sign > 0 else math.floor(new)
-                if not 1 <= new <= task.length:
-                    continue
-            if name == "prevalence" and not 0 < new < 1:
+            try:
+                changed = replace(task, **{name: new})
+            except InvalidInput:  # beyond what a task may have
                 continue
-            yield name, f"{name} {old:g} → {new:g}", replace(task, **{name: new})
+            yield name, f"{name} {old:g} → {new:g}", changed

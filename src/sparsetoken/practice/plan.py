@@ -67,7 +67,7 @@ def plan(
     task : Task
         What a sample is: length, sparsity, strength, prevalence.
     dim : int
-        Embedding dimension, at least 2.
+        Embedding dimension, at least 3.
     samples : int
         Labelled samples, at least 4; linear classifiers use all for the readout, attention splits
         them between query and readout.
@@ -113,7 +113,7 @@ def plan(
     """
     if not isinstance(task, Task):
         raise InvalidInput(f"plan: task must be a Task, got {task!r}")
-    dim = whole("plan", "dim", dim, least=2)
+    dim = whole("plan", "dim", dim, least=3)
     targets: dict[Name, float | None] = {
         "error": target_error,
         "auc": target_auc,
@@ -240,7 +240,9 @@ def _doubts(task: Task, dim: int, goal: Goal, best: Option | None) -> Iterator[s
     """What may disappoint about the recommended option, on its task."""
     if best is not None and best.tuned is not None:
         tuned = best.tuned
-        yield from trust.scatter(goal.words, tuned.value, tuned.spread, tuned.prediction.useless)
+        # what makes a query useless is its test error
+        useless = tuned.prediction.useless if goal.name == "error" else None
+        yield from trust.scatter(goal.words, tuned.value, tuned.spread, useless)
         yield from trust.warnings(task, dim, tuned.query_count, tuned.readout_count)
 
 

@@ -69,14 +69,11 @@ class LinearTuner(Tuner):
         return Knobs(self.best_ridge(self._draft(task, n), None)[0])
 
     def draft(self, task: Task, n: float, knobs: Knobs) -> tuple[float, Knobs]:
-        draft = self._draft(task, n)
-        ridge, bad = self.best_ridge(draft, knobs.ridge)
-        return bad + self.beyond_normal(draft, ridge, bad), Knobs(ridge)
+        ridge, bad = self.best_ridge(self._draft(task, n), knobs.ridge)
+        return bad, Knobs(ridge)
 
     def glance(self, task: Task, n: float) -> float:
-        draft = self._draft(task, n)
-        ridge, bad = self.best_ridge(draft, None)
-        return bad + self.beyond_normal(draft, ridge, bad)
+        return self.best_ridge(self._draft(task, n), None)[1]
 
     def train(self, task: Task, n: int, knobs: Knobs) -> Tuned:
         ridge, _ = self.best_ridge(self._draft(task, n), knobs.ridge)
@@ -149,7 +146,7 @@ class AttentionTuner(Tuner):
         """The ridge is the best of the middle query; then a few queries stand for all."""
         drafts = self._drafts(task, n, knobs.share, knobs.sharpness)
         ridge, bad = self.best_ridge(drafts[0], knobs.ridge)
-        total = drafts[0].weight * bad + self.beyond_normal(drafts[0], ridge, bad)
+        total = drafts[0].weight * bad
         for other in drafts[1:]:
             total += other.weight * float(self.badnesses(other, np.array([ridge]))[0])
         return total, knobs._replace(ridge=ridge)

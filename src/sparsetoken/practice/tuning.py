@@ -31,7 +31,7 @@ from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.practice.goals import Goal
 from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.finite_size import FinitePrediction
-from sparsetoken.theory.training_sets import Readouts, class_shares
+from sparsetoken.theory.training_sets import Readouts, class_shares, lone_classes
 
 _WIDE = np.geomspace(1e-4, 100.0, 5)  # ridges to begin with
 # Ratios of neighbouring ridges, later
@@ -42,7 +42,8 @@ _ALIKE = 4.0  # ratio of ridges and of samples of problems that begin with one a
 _FLAT = 1e-9  # badnesses closer than this are all the same
 _READOUTS = 16  # training sets of a draft, for each query,
 _SCORED = 1 << 12  # and points a class that their test errors are taken on
-_SHARES = 3  # numbers of samples of a rare class that stand for all
+_FEW = 6  # samples of a class: with fewer, drafts too tell training sets apart by their number
+_SHARES = 3  # numbers of them that stand for all
 FAR, NEAR = 0.5, 0.2  # in log sharpness and the logit of the share
 
 
@@ -196,32 +197,22 @@ class Tuner(ABC):
         The other goals do not mind the threshold, which is what a finite training set gets wrong:
         for them the limit, given the query, finds the best ridge as well.
         """
-        fits = self._solve(draft.small, draft, ridges)
-        if self._by_fluctuations(draft):
-            bad = [self._mean_error(draft, fit) for fit in fits]
+        if self.asked.goal.name != "error" or math.isinf(draft.count):
+            fits = self._solve(draft.small, draft, ridges)
+            bad = np.array([self.asked.goal.badness(draft.law.scores(fit.readout)) for fit in fits])
         else:
-            bad = [self.asked.goal.badness(draft.law.scores(fit.readout)) for fit in fits]
+            bad = np.zeros(len(ridges))
+            for weight, share in class_shares(draft.task, draft.count, _SHARES, _FEW):
+                small = draft.small if share is None else draft.small.with_prevalence(share)
+                fits = self._solve(small, draft, ridges)
+                drawn = share is not None
+                bad += [weight * self._mean_error(draft, fit, drawn) for fit in fits]
+            for chance, scores in lone_classes(draft.task, draft.count):
+                bad += chance * (scores.test_error - bad)
         self._last = fits[int(np.argmin(bad))]
-        return np.array(bad)
+        return bad
 
-    def beyond_normal(self, draft: Draft, ridge: float, bad: float) -> float:
-        """What a class of only a few samples adds to a badness: the readout is not normal in their
-        number. A few numbers of them stand for all."""
-        shares = class_shares(draft.task, draft.count, _SHARES)
-        if not self._by_fluctuations(draft) or len(shares) == 1:
-            return 0.0
-        total = 0.0
-        for weight, share in shares:
-            assert share is not None
-            law = draft.small.with_prevalence(share)
-            (fit,) = self._solve(law, draft, np.array([ridge]))
-            total += weight * self._mean_error(draft, fit, within_classes=True)
-        return total - bad
-
-    def _by_fluctuations(self, draft: Draft) -> bool:
-        return self.asked.goal.name == "error" and math.isfinite(draft.count)
-
-    def _mean_error(self, draft: Draft, fit: Fit, within_classes: bool = False) -> float:
+    def _mean_error(self, draft: Draft, fit: Fit, within_classes: bool) -> float:
         """The mean test error over training sets that share a query."""
         law = draft.law.head(_SCORED) if draft.law.sampled else draft.law
         normals = _normals(len(law.noisy) + 2)

@@ -100,6 +100,11 @@ class Objective:
         gradient_norm = real("fit", "gradient_norm", gradient_norm, least=0)
         return cls(xp, features, labels, loss, ridge, tolerance, size, gradient_norm)
 
+    def value(self, weights: Array, scores: Array) -> float:
+        """At w and the scores u = Fw + b."""
+        losses = self.loss.value(self.labels * scores)
+        return float(self.xp.mean(losses)) + 0.5 * self.ridge * float(weights @ weights)
+
     def gradient(self, weights: Array, scores: Array) -> Gradient:
         """∇ at w and the scores u = Fw + b."""
         xp, n = self.xp, self.n

@@ -306,7 +306,8 @@ def _best_direction(
         cut = cuts[np.argmin(prevalence * misses + (1 - prevalence) * ndtr(-cuts))]
         point = np.append(unit, cut)
         result = minimize(objective, point, jac=True, method="CG", options={"gtol": 1e-7})
-        steepest = float(np.abs(result.jac).max())
+        # of a log error of −10⁴ the last digits are rounding
+        steepest = float(np.abs(result.jac).max()) / max(1.0, abs(result.fun))
         if not result.success and steepest > _STATIONARY:
             raise ConvergenceError(
                 f"oracle_error: the best direction has a gradient of {steepest:.1e} in log error "

@@ -32,7 +32,6 @@ from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
-from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.query_spread import NORMALS, spread_queries
@@ -42,6 +41,7 @@ from sparsetoken.theory.training_sets import (
     Readouts,
     TrainingSets,
     class_counts,
+    lone_classes,
 )
 
 FloatArray = NDArray[np.float64]
@@ -51,7 +51,6 @@ _EXACT = 1 << 14  # samples up to which queries are drawn exactly; beyond, their
 _NUMBERS = 1 << 20  # samples drawn for queries, at most
 _READOUTS, _MANY_READOUTS = 8, 256  # of each query evaluated; of the only one
 _SHARES = 24  # numbers of them evaluated where there is no query
-_RARE = 1e-12  # a chance not worth a thought
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +243,9 @@ def _training_sets(
         (fit,) = solve_many(law, protocol.loss, protocol.ridge, samples)
         anchor = replace(fit, law=laws.full)
     every = np.column_stack([draws, np.log(shares)])
-    return TrainingSets(task, classifier, tuple(readouts), every, _lone(task, count), anchor)
+    return TrainingSets(
+        task, classifier, tuple(readouts), every, tuple(lone_classes(task, count)), anchor
+    )
 
 
 def _drawn_shares(task: Task, n: int, count: int, seed: int) -> FloatArray:
@@ -257,15 +258,6 @@ def _drawn_shares(task: Task, n: int, count: int, seed: int) -> FloatArray:
     order = np.argsort(counts)
     places = np.searchsorted(np.cumsum(chances[order]), levels).clip(0, len(counts) - 1)
     return np.asarray(np.random.default_rng([seed, 2]).permutation(counts[order][places]) / n)
-
-
-def _lone(task: Task, n: int) -> tuple[tuple[float, Scores], ...]:
-    """Chance that all n samples are positive, or negative, and the scores of always saying so."""
-    found = []
-    for sign, chance in ((1.0, task.prevalence**n), (-1.0, (1 - task.prevalence) ** n)):
-        if chance > _RARE:
-            found.append((chance, Scores.always(sign, task.prevalence)))
-    return tuple(found)
 
 
 def _prediction(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> FinitePrediction:

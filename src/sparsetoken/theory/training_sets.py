@@ -35,6 +35,7 @@ FloatArray = NDArray[np.float64]
 Metric = Callable[[Scores], float]
 
 FEW_OF_A_CLASS = 20  # samples; with fewer, training sets are told apart by their number
+_RARE = 1e-12  # a chance not worth a thought
 _SCORED = 1 << 12  # points a class of a draft on which metrics other than the error are taken
 
 
@@ -45,7 +46,9 @@ class Average(NamedTuple):
     spread: Estimate
 
 
-def class_shares(task: Task, n: float, count: int) -> list[tuple[float, float | None]]:
+def class_shares(
+    task: Task, n: float, count: int, few: int = FEW_OF_A_CLASS
+) -> list[tuple[float, float | None]]:
     """A few shares of positives among n samples that stand for all, as (weight, share).
 
     With a class of few samples the readout is not normal in its share: `count` of them, given that
@@ -56,7 +59,7 @@ def class_shares(task: Task, n: float, count: int) -> list[tuple[float, float | 
     >>> [round(1000 * share, 1) for _, share in class_shares(Task(10, 1, 5.0, 0.002), 1000, 3)]
     [1.2, 3.2, 6.2]
     """
-    if n * min(task.prevalence, 1 - task.prevalence) >= FEW_OF_A_CLASS:
+    if n * min(task.prevalence, 1 - task.prevalence) >= few:
         return [(1.0, None)]
     counts, chances = class_counts(task, n)
     return [(weight, node / n) for weight, node in gauss_nodes(counts, chances, count)]
@@ -72,6 +75,14 @@ def class_counts(task: Task, n: float) -> tuple[FloatArray, FloatArray]:
     chances = np.exp(log_chance - log_chance.max())
     counts = rare if task.prevalence <= 0.5 else n - rare
     return counts, chances / chances.sum()
+
+
+def lone_classes(task: Task, n: float) -> list[tuple[float, Scores]]:
+    """Chance that all n samples are positive, or negative, and the scores of always saying so."""
+    chances = ((1.0, task.prevalence**n), (-1.0, (1 - task.prevalence) ** n))
+    return [
+        (chance, Scores.always(sign, task.prevalence)) for sign, chance in chances if chance > _RARE
+    ]
 
 
 @dataclass(frozen=True, eq=False)
