@@ -42,7 +42,7 @@ _ALIKE = 4.0  # ratio of ridges and of samples of problems that begin with one a
 _FLAT = 1e-9  # badnesses closer than this are all the same
 _READOUTS = 16  # training sets of a draft, for each query,
 _SCORED = 1 << 12  # and points a class that their test errors are taken on
-_FEW = 6  # samples of a class: with fewer, drafts too tell training sets apart by their number
+_FEW = 4  # samples of a class: with fewer, drafts too tell training sets apart by their number
 _SHARES = 3  # numbers of them that stand for all
 FAR, NEAR = 0.5, 0.2  # in log sharpness and the logit of the share
 
