@@ -234,6 +234,15 @@ def test_the_mean_error_of_normal_readouts(prevalence, samples):
         assert readouts.mean_test_error(readouts.law) == pytest.approx(errors.mean(), rel=0.01)
 
 
+@pytest.mark.parametrize("ridge", [1e3, 1e7, 1e12])
+@pytest.mark.parametrize("classifier", [st.Pooled(), st.Attention()], ids=repr)
+def test_a_vast_ridge_names_the_class_that_is_more_frequent(classifier, ridge):
+    """The bias follows the drawn classes, of which positives are the fewer."""
+    protocol = st.Protocol(2.0, 4.0, ridge=ridge)
+    found = st.predict(replace(TASK, prevalence=0.3), classifier, protocol, dim=50)
+    assert found.test_error == pytest.approx(0.3, abs=1e-3) and found.spread < 1e-3
+
+
 def test_a_learning_curve_at_finite_size():
     protocol = st.Protocol(2.0, 4.0, ridge=1e-2)
     curve = st.learning_curve(TASK, st.Attention(), protocol, [1.0, 4.0], dim=100)

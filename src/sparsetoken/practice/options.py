@@ -107,6 +107,7 @@ class Check:
             f"Check by {len(self.values)} simulated runs at dim {dim}: {goal.words} predicted "
             f"{self.predicted:.4f}, simulated {self.mean:.4f} ± {self.standard_error:.4f} "
             f"({apart}); single runs from {min(self.values):.4f} to {max(self.values):.4f}."
+            + (" The two differ: go by the simulated value." if abs(gap) > 4 * error else "")
         )
 
 

@@ -27,7 +27,7 @@ of the test error within a few percent at d = 200, n from d/2 up, down to a hand
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ FloatArray = NDArray[np.float64]
 # losses that have kinks (tests/theory/test_fluctuations.py); they are wanted to some percent.
 _NODES, _MANY_NODES, _FEW_ATOMS = 80, 320, 64
 _ORDERS, _TIMES, _REACH = 20, 8, 10.0
+_LEAST_RESOLVED = 10 * saddle.LEAST_NOISE
 
 
 def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
@@ -62,12 +63,30 @@ def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
     directions = len(law.noisy)
     if math.isinf(fit.samples_per_dim):  # as many samples as one likes: nothing fluctuates
         return np.zeros((directions + 2, directions + 2))
+    fit, shrunk = _resolved(fit)
     response = _response(fit, law)
     averages = _averages(fit, law, response, within_classes)
     covariance = averages.coordinates + _noise_part(fit, law, response, averages)
     scale = np.ones(directions + 2)
+    scale[:directions] = shrunk
     scale[-1] = fit.rest**2  # ρ²/2 moves by ρ² times what log ρ moves
     return covariance / np.outer(scale, scale)
+
+
+def _resolved(fit: Fit) -> tuple[Fit, float]:
+    """The fit, or one with less ridge whose noise the equations resolve; the ratio of the two.
+
+    Where a vast ridge leaves scores of size r ≪ 1 around the bias, losses are straight: w, ρ and χ
+    go like 1/λ, the bias stays, and so do log ρ and the bias's fluctuations.
+    """
+    ratio = _LEAST_RESOLVED / max(fit.noise, 1e-300)
+    if ratio <= 1:
+        return fit, 1.0
+    larger = replace(
+        fit, ridge=fit.ridge / ratio, weights=fit.weights * ratio, rest=fit.rest * ratio,
+        susceptibility=fit.susceptibility * ratio,
+    )  # fmt: skip
+    return larger, ratio
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,7 @@ FloatArray = NDArray[np.float64]
 Metric = Callable[[Scores], float]
 
 FEW_OF_A_CLASS = 20  # samples; with fewer, training sets are told apart by their number
+_VANISHING = 1e-6  # a standard deviation beside another, of which rounding leaves little
 _RARE = 1e-12  # a chance not worth a thought
 _SCORED = 1 << 12  # points a class of a draft on which metrics other than the error are taken
 
@@ -108,15 +109,15 @@ class Readouts:
         """Of n samples each, from normals (sets, K + 2); with the fit's share of positives, if
         `within_classes`."""
         centre = np.append(fit.weights, fit.bias)
-        values, vectors = np.linalg.eigh(readout_covariance(fit, within_classes) / n)
-        # the symmetric root: unlike eigenvectors, the same on every machine
-        moved = normals @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)  # (sets, K+2)
+        moved = normals @ _root(readout_covariance(fit, within_classes) / n)  # (sets, K + 2)
         # (w, b, ρ) = eˢ(w₀ + ŵ, b₀ + b̂, ρ₀e^δ): the common scale s, which runs wild near the
         # separability threshold, changes no score's sign; E ρ² = ρ₀² fixes the mean of δ
         scale = moved @ _scale_of_scores(fit)
         shape = centre + moved[:, :-1] - scale[:, None] * centre
         rest = moved[:, -1] - scale
-        ratios = shape * np.exp(np.var(rest) - rest)[:, None] / fit.rest
+        # a vast ridge makes ρ vanish beside the bias: beyond e¹⁰⁰ nothing changes any more
+        growth = np.exp(np.clip(np.var(rest) - rest, -100.0, 100.0))
+        ratios = shape * growth[:, None] / fit.rest
         return cls(query, law, fit, ratios[:, :-1], ratios[:, -1])
 
     def scores(self, law: FeatureLaw) -> Iterator[Scores]:
@@ -145,6 +146,21 @@ class Readouts:
         scaled = -law.labels / law.scales
         design = np.column_stack([law.means, np.ones(len(scaled))]) * scaled[:, None]
         return np.column_stack([self.weights, self.biases]) / noises[:, None], design
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """A matrix whose transpose times itself is the covariance.
+
+    Its symmetric root: unlike eigenvectors, the same on every machine. Where a vast ridge has made
+    weights vanish beside the bias, rounding of the bias would drown them: then the symmetric root
+    of the correlations, scaled.
+    """
+    sizes = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    if sizes.min() >= _VANISHING * sizes.max():
+        sizes = np.ones(len(sizes))
+    sizes[sizes == 0] = 1.0
+    values, vectors = np.linalg.eigh(covariance / np.outer(sizes, sizes))
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T * sizes)
 
 
 def _scale_of_scores(fit: Fit) -> FloatArray:
