@@ -414,3 +414,42 @@ def test_a_check_of_another_unknown():
     )
     assert advice.check.predicted == advice.best.value
     assert abs(advice.check.mean - 0.9) < 4 * advice.check.standard_error + 2 / 60
+
+
+def test_errors_say_nothing_about_a_query_for_another_goal():
+    """With a rare class a readout may name the other one always and still rank samples well."""
+    task = st.Task(25, 3, 3.0, 0.1)
+    ranked = st.plan(task, dim=100, samples=324, metric="average precision", check=False)
+    assert ranked.best.classifier == "attention" and ranked.best.tuned.prediction.useless > 0.5
+    assert not any("does not help" in words for words in ranked.warnings)
+
+
+def test_an_overwhelming_signal_has_floors_too():
+    asked = st.plan(st.Task(10, 1, 100.0), dim=50, samples=100, check=False)
+    assert max(asked.floors.values()) < 1e-40 and not asked.floors_left_out
+
+
+@pytest.mark.slow
+def test_targets_next_to_naming_one_class_always():
+    """The nearer, the fewer samples; and forward plans confirm it."""
+    task = st.Task(10, 1, 5.0, 0.05)
+    needed = []
+    for target in (0.045, 0.047, 0.049):
+        asked = st.plan(task, dim=100, target_error=target, check=False)
+        forward = st.plan(task, dim=100, samples=int(asked.best.needed), check=False).best.value
+        assert forward < target + 4 * forward.standard_error
+        needed.append(asked.best.needed)
+    assert needed == sorted(needed, reverse=True)
+
+
+@pytest.mark.slow
+def test_a_rare_class_with_hardly_a_sample():
+    """No number is better than the task allows, and the crossover is one."""
+    task = st.Task(10, 1, 5.0, 0.01)
+    asked = st.plan(task, dim=100, samples=1000, check=False)
+    rows = asked.sensitivity
+    prevalences = rows.change.str.extract(r"prevalence .* → (.*)")[0].astype(float).fillna(0.01)
+    values = rows[["attention", "vectorized", "pooled"]].astype(float)
+    assert (values > 0).all(axis=None) and values.le(1.001 * prevalences, axis=0).all(axis=None)
+    there = st.plan(task, dim=100, samples=int(1.5 * asked.crossover), check=False)
+    assert asked.crossover > 500 and there.best.classifier == "attention"

@@ -118,7 +118,9 @@ def test_a_sample_of_one_class_is_reported():
         assert 0 < run.failed < 12
         empty = [i for i, status in enumerate(run.status) if status != "ok"]
         assert run.status[empty[0]] == "one class only: all 20 readout samples are negative"
-        assert np.isnan(run.test_error[empty]).all() and np.isnan(run.auc[empty]).all()
+        assert np.isnan(run.train_error[empty]).all() and np.isnan(run.bias[empty]).all()
+        # it says "negative" of every sample
+        assert run.test_error[empty] == pytest.approx(0.02) and run.auc[empty] == pytest.approx(0.5)
         assert np.isfinite(run.cosine[empty]).all()  # the query was learned all the same
         assert np.isfinite(run.mean("test_error"))
         alone = run.scores(empty[0])  # it says "negative" of every sample
@@ -290,3 +292,14 @@ def test_a_simulation_that_does_not_fit_in_memory_is_refused(monkeypatch):
     monkeypatch.setattr(experiment, "_memory", lambda: 2.0**20)
     with pytest.raises(InvalidInput, match=r"need about .* GiB with 1 at a time"):
         st.simulate(TASK, st.Pooled(), st.Protocol(), 1000, repeats=1)
+
+
+def test_a_repeat_of_one_class_counts_as_what_it_is():
+    """As predictions at that size have it: the mean of all training sets, not of the lucky ones."""
+    task, protocol = st.Task(5, 2, 5.0, 0.05), st.Protocol(readout_samples=1.0, ridge=1e-3)
+    run = st.simulate(task, st.Pooled(), protocol, dim=16, repeats=400, seed=1)
+    assert run.failed > 100 and np.isfinite(run.test_error).all() and np.isfinite(run.auc).all()
+    here = st.predict(task, st.Pooled(), protocol, dim=16)
+    error = np.hypot(run.sem("test_error"), here.test_error.standard_error)
+    assert abs(run.mean("test_error") - here.test_error) < 4 * error
+    assert np.isnan(run.train_error).sum() == run.failed

@@ -133,6 +133,14 @@ def test_separable_data_with_a_tiny_ridge(loss, ridge):
     assert directions[0] @ directions[1] > (0.95 if loss == st.Logistic() else 0.9999)
 
 
+@pytest.mark.parametrize("samples", [2.6, 3.0, 3.2])
+def test_at_the_edge_of_separability_with_a_tiny_ridge(samples):
+    """Newton's steps lower the objective for long before they lower its gradient."""
+    protocol = st.Protocol(readout_samples=samples, ridge=1e-7)
+    run = st.simulate(st.Task(10, 1, 5.0), st.Pooled(), protocol, dim=300, repeats=6, seed=1)
+    assert run.failed == 0 and run.certificate.max() <= 1e-8
+
+
 @pytest.mark.parametrize("loss", [st.Logistic(), st.SquaredHinge(), st.Huber()], ids=repr)
 def test_without_a_ridge_separable_data_have_no_minimiser(loss):
     features, labels = problem(100, 20, shift=5.0)

@@ -181,6 +181,7 @@ class Simulate(_Command):
         rows = []
         for quantity, expected in theory.items():
             mean, error = run.mean(quantity), run.sem(quantity)
+            count = sum(map(math.isfinite, getattr(run, quantity)))
             both = math.hypot(error, getattr(expected, "standard_error", 0.0))
             gap = (mean - expected) / both if error > 0 else None
             rows.append(
@@ -191,7 +192,7 @@ class Simulate(_Command):
                     "simulation": mean,
                     "standard_error": error,
                     "difference_in_standard_errors": gap,
-                    "repeats": len(run) - run.failed,
+                    "repeats": count,
                 }
             )
         return rows

@@ -125,7 +125,7 @@ def plan(
     solved = _what_is_asked(samples, goal, unknown)
     if samples is not None:
         most = MOST_SAMPLES * dim
-        samples = whole("plan", "samples", samples, least=4, most=most, why="two for each stage")
+        samples = whole("plan", "samples", samples, least=4, most=most)
     if solved == "strength" and isinstance(task.strength, Varying):
         raise InvalidInput(
             "plan: unknown must not be 'strength' for a strength that varies from sample to "

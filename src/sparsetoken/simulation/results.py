@@ -59,8 +59,13 @@ class Simulation:
     @property
     def test_error(self) -> FloatArray:
         """Probability that a fresh sample is misclassified: exact given the fitted readout with
-        the reduced sampler, measured on `test_samples` fresh samples at token level."""
-        return self._column("test_error")
+        the reduced sampler, measured on `test_samples` fresh samples at token level. A repeat whose
+        readout samples had one class says that class of every sample."""
+        errors = self._column("test_error")
+        for repeat, outcome in enumerate(self.outcomes):
+            if outcome.lone_class:
+                errors[repeat] = self.scores(repeat).test_error
+        return errors
 
     @property
     def train_error(self) -> FloatArray:
@@ -110,9 +115,12 @@ class Simulation:
 
     @property
     def auc(self) -> FloatArray:
-        """Area under the ROC curve of each fitted readout, exact given the readout."""
+        """Area under the ROC curve of each readout, exact given the readout; ½ after one class."""
         return np.array(
-            [self.scores(index).auc if ok else math.nan for index, ok in enumerate(self._fitted)]
+            [
+                self.scores(repeat).auc if outcome.readout or outcome.lone_class else math.nan
+                for repeat, outcome in enumerate(self.outcomes)
+            ]
         )
 
     @property

@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,6 @@ from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.query_spread import NORMALS, spread_queries
 from sparsetoken.theory.training_sets import (
     FEW_OF_A_CLASS,
-    Average,
     Readouts,
     TrainingSets,
     class_counts,
@@ -51,6 +51,13 @@ _EXACT = 1 << 14  # samples up to which queries are drawn exactly; beyond, their
 _NUMBERS = 1 << 20  # samples drawn for queries, at most
 _READOUTS, _MANY_READOUTS = 8, 256  # of each query evaluated; of the only one
 _SHARES = 24  # numbers of them evaluated where there is no query
+
+
+class Elsewhere(NamedTuple):
+    """What training sets of one task give on another: mean test error, and its spread."""
+
+    test_error: Estimate
+    spread: Estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +113,9 @@ class FinitePrediction:
         false = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, points))
         return false, self.training_sets.true_positive_rates(false)
 
-    def on(self, other_task: Task) -> Average:
+    def on(self, other_task: Task) -> Elsewhere:
         """Test error of the same trained classifiers on another task: mean and spread."""
-        return self.training_sets.average(task=other_task)
+        return Elsewhere(*self.training_sets.average(task=other_task))
 
 
 def finite_predictions(
