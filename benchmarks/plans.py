@@ -116,6 +116,8 @@ def missed(table: pd.DataFrame) -> pd.DataFrame:
 def report(table: pd.DataFrame) -> str:
     answered = table[table.recommended != "none"]
     near = answered[(answered.prevalence - 0.5).abs() < 0.011]
+    error = np.hypot(answered.found_error, answered.promised_error)
+    apart = (answered.found - answered.promised).abs() / error.clip(lower=1e-12)
     ratio = (answered.spread / answered.spread_found)[answered.spread_found > 1e-3]
     lines = [
         "# Random plans, simulated as they stand",
@@ -130,7 +132,11 @@ def report(table: pd.DataFrame) -> str:
         "|---|---|",
         f"| promised and found differ by more than 4 standard errors + 2/d | "
         f"{int((answered.beyond > 4).sum())} of {len(answered)} |",
-        f"| the same with the limit of many dimensions in place of the promise | "
+        f"| by more than 4 standard errors alone (chance gives 0.01 of 200) | "
+        f"{int((apart > 4).sum())} of {len(answered)} |",
+        f"| by more than 3 of them (chance gives 0.5 of 200) | "
+        f"{int((apart > 3).sum())} of {len(answered)} |",
+        f"| 4 standard errors + 2/d with the limit of many dimensions in place of the promise | "
         f"{int((answered.limit_beyond > 4).sum())} of {len(answered)} |",
         f"| prevalence within 0.01 of ½ | {int((near.beyond > 4).sum())} of {len(near)} |",
         f"| worse than an even split with default steps by more than 2 standard errors | "
