@@ -63,7 +63,7 @@ TASK = st.Task(10, 1, 5.0)
     ("question", "words"),
     [
         ({}, "give samples= (what is reached with them?) or a target"),
-        ({"samples": 100, "dim": 2}, "dim must be a whole number of at least 3, got 2"),
+        ({"samples": 100, "dim": 2}, "dim must be a whole number between 3 and 1000000, got 2"),
         ({"samples": 3}, "samples must be a whole number between 4 and"),
         ({"samples": 10**9}, "samples must be a whole number between 4 and 1000000"),
         ({"samples": 100.5}, "samples must be a whole number"),
@@ -90,7 +90,7 @@ TASK = st.Task(10, 1, 5.0)
         ({"samples": 100, "target_error": 0.1}, "say unknown='strength'"),
         ({"samples": 100, "unknown": "strength"}, "needs a target such as target_error="),
         ({"samples": 100, "unknown": "dim"}, "unknown must be 'samples', 'strength' or 'length'"),
-        ({"samples": 100, "dim": 1}, "dim must be a whole number of at least 3"),
+        ({"samples": 100, "dim": 1}, "dim must be a whole number between 3 and 1000000"),
         ({"samples": 100, "task": "easy"}, "task must be a Task"),
         ({"samples": 100, "loss": "logistic"}, "loss must be a loss such as"),
     ],

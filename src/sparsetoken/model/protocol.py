@@ -12,6 +12,7 @@ From w = 0, b = 0, q = 0, with n₀ = query_samples·d and n₁ = readout_sample
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from sparsetoken.model.checks import real
@@ -97,7 +98,8 @@ class Protocol:
             if not needed:
                 found.append(0)
                 continue
-            real(owner, name, share, above=0)  # inf has no finite size
+            if math.isinf(share):
+                raise InvalidInput(f"{owner}: {name} must be finite where dim is, got inf")
             count = round(share * dim)
             if count < least:
                 raise InvalidInput(

@@ -29,6 +29,7 @@ from sparsetoken.practice.tuning import Asked, Tuner
 from sparsetoken.simulation.experiment import simulate
 from sparsetoken.theory.alignment import align
 
+_MOST_DIM = 10**6  # with one sample for the query, as many per dimension as a protocol takes
 _REPEATS, _FEWEST_RUNS = 16, 4  # of the check
 _PATIENCE = 1.0  # seconds that a check nobody asked for may take
 _RARE = 0.1
@@ -113,7 +114,7 @@ def plan(
     """
     if not isinstance(task, Task):
         raise InvalidInput(f"plan: task must be a Task, got {task!r}")
-    dim = whole("plan", "dim", dim, least=3)
+    dim = whole("plan", "dim", dim, least=3, most=_MOST_DIM)
     targets: dict[Name, float | None] = {
         "error": target_error,
         "auc": target_auc,
