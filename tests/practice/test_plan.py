@@ -100,6 +100,13 @@ def test_a_check_counts_runs_of_one_class():
     assert abs(advice.check.mean - advice.best.value) < 4 * error + 2 / 30
 
 
+def test_a_check_that_contradicts_says_so():
+    promised, goal = Estimate(0.048, 0.0002), Goal("error")
+    words = Check(promised, (0.0496, 0.0498, 0.0499, 0.0499)).words(goal, 100)
+    assert words.endswith("The two differ: go by the simulated value.")
+    assert "differ" not in Check(promised, (0.047, 0.049, 0.046, 0.050)).words(goal, 100)
+
+
 def test_a_check_in_which_all_runs_agree_is_a_sentence_too():
     check = Check(Estimate(0.02, 0.0), (0.5,) * 16)
     assert "simulated 0.5000 ± 0.0000 (+0.48)" in check.words(Goal(), 200)
