@@ -171,6 +171,7 @@ def main() -> None:
     table = pd.DataFrame(rows)
     out = Path(given.out)
     table.to_csv(out.with_suffix(".csv"), index=False, float_format="%.6g")
+    table = pd.read_csv(out.with_suffix(".csv"))  # what others will read
     out.with_suffix(".md").write_text(report(table))
     print(report(table))
     print(missed(table).to_string())

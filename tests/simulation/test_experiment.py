@@ -154,8 +154,11 @@ BAD = [
     (dict(reuse_data=True, sampler="tokens", classifier=st.Pooled()), "without a learned query"),
     (dict(protocol=st.Protocol(readout_samples=0.01)), "readout_samples·dim must be at least 2"),
     (dict(protocol=st.Protocol(query_samples=0.001)), "query_samples·dim must be at least 1"),
-    (dict(protocol=st.Protocol(readout_samples=np.inf)), "readout_samples must be a number above"),
-    (dict(protocol=st.Protocol(query_samples=np.inf)), "query_samples must be a number above"),
+    (
+        dict(protocol=st.Protocol(readout_samples=np.inf)),
+        "readout_samples must be finite where dim is",
+    ),
+    (dict(protocol=st.Protocol(query_samples=np.inf)), "query_samples must be finite where dim is"),
     (dict(task="task"), "task must be a Task"),
     (dict(classifier=st.Pooled), "classifier must be a classifier such as"),
     (dict(protocol=st.Square()), "protocol must be a Protocol"),
