@@ -81,6 +81,11 @@ def questions() -> dict[str, tuple[float, Callable[[], float]]]:
             DRAWN,
             lambda c=classifier: st.simulate(TASK, c, PROTOCOL, 30, 1, seed=3).test_error[0],
         )
+    ask(
+        "simulate one class",
+        EXACT,
+        lambda: st.simulate(st.Task(5, 1, 4.0, 1e-6), st.Pooled(), PROTOCOL, 30, 1).test_error[0],
+    )
     return found
 
 

@@ -27,7 +27,7 @@ MOST_SAMPLES = 10_000  # per dimension: beyond, nobody labels
 STRONGEST = 1_000.0
 TOLERANCE = 2e-3  # of an unknown, relative
 _STEP = math.log(4.0)  # of ease, while looking for a place to begin
-_ONWARD = math.log(1.5)  # of ease, where a draft was too optimistic
+_RETRY = math.log(1.5)  # of ease, where a draft was too optimistic; doubled each time
 
 
 @dataclass(frozen=True)
@@ -262,14 +262,14 @@ def crossover(attention: Tuner, rivals: list[Tuner], task: Task, edge: float) ->
     line = replace(line, samples=max(4, attention.asked.dim // 8))
     ease, knobs = approach(attention, line, rival, settled=0.15)
     # drafts near the error of naming one class always are uncertain: predictions have the last word
-    goal = attention.asked.goal
-    while ease < line.easiest:
+    goal, step = attention.asked.goal, _RETRY
+    while ease < line.easiest:  # steps double: the end of the line is half a dozen away
         task, n = line.at(ease, smooth=False)
         value = attention.train(task, int(n), knobs).value
         others = (goal.bad(tuner.best(task, int(n)).value) for tuner in rivals)
         wanted = (1 - edge) * min(goal.hopeless(task), *others)
         if goal.bad(value) <= wanted + 4 * value.standard_error:
             return line.value(ease)
-        ease = min(ease + _ONWARD, line.easiest)
+        ease, step = min(ease + step, line.easiest), 2 * step
         knobs = attention.search(*line.at(ease), knobs, NEAR)
     return math.inf

@@ -29,7 +29,7 @@ from sparsetoken.practice.tuning import Asked, Tuner
 from sparsetoken.simulation.experiment import simulate
 from sparsetoken.theory.alignment import align
 
-_MOST_DIM = 10**6  # with one sample for the query, as many per dimension as a protocol takes
+_MOST_DIM = 10**6  # one sample for the query is then the least per dimension a protocol takes
 _REPEATS, _FEWEST_RUNS = 16, 4  # of the check
 _PATIENCE = 1.0  # seconds that a check nobody asked for may take
 _RARE = 0.1
@@ -230,10 +230,9 @@ def _simulated(task: Task, best: Option, asked: Asked, repeats: int) -> Check | 
     run = simulate(
         task, tuned.classifier, tuned.protocol, asked.dim, repeats=repeats, seed=asked.seed
     )
-    values = np.array(run.test_error)
-    for repeat in range(repeats):
-        if asked.goal.name != "error" or np.isnan(values[repeat]):
-            values[repeat] = asked.goal.value(run.scores(repeat))
+    values = run.test_error
+    if asked.goal.name != "error":
+        values = np.array([asked.goal.value(run.scores(repeat)) for repeat in range(repeats)])
     return Check(tuned.value, tuple(values.tolist()))
 
 

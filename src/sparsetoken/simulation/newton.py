@@ -33,7 +33,7 @@ _LOOSEST_QUADRATIC = 1e-3  # for quadratic pieces: the first steps may be nearly
 # A matrix product does this many times the operations of products with a vector in the same time
 # (measured: 2 to 6 on CPUs, about 28 on a GPU): Cholesky or conjugate gradients?
 _GAIN_CPU, _GAIN_OTHER = 2, 28
-_PAYS = 1e-3  # share of the objective by which a step must lower it, where the gradient stays
+_LEAST_FALL = 1e-3  # share of the objective by which a step must lower it, where the gradient stays
 _LEAST_CURVATURE = 1e-12  # keeps the bias solvable when no sample has curvature
 
 
@@ -56,7 +56,7 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
     weights, scores, bias = xp.zeros_like(features[0, :]), xp.zeros_like(objective.labels), 0.0
     solver = _Steps(objective, factorise)
     products, floor, stalls = 0, 0.0, 0
-    before, height_before = math.inf, math.inf
+    before, value_before = math.inf, math.inf
     for steps in range(_MOST_KINKED if kinks else _MOST_STEPS):
         gradient = objective.gradient(weights, scores)
         if steps == 0 and not math.isfinite(gradient.norm):  # any nan or inf reaches the gradient
@@ -71,8 +71,8 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
                 return fitted
             scores = fitted.scores
         # far from the minimum the gradient need not shrink, the objective does
-        height = objective.value(weights, scores)
-        falls = gradient.norm <= 0.7 * before or height <= (1 - _PAYS) * height_before
+        value = objective.value(weights, scores)
+        falls = gradient.norm <= 0.7 * before or value <= (1 - _LEAST_FALL) * value_before
         stalls = 0 if falls else stalls + 1
         if stalls >= 4 and floor == 0:
             if not solver.escalate():
@@ -97,7 +97,7 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
             floor = min(1.0, max(10 * floor, 1e-3))
         elif length > 0.9:
             floor = floor / 10 if floor > 1e-6 else 0.0
-        before, height_before = gradient.norm, height
+        before, value_before = gradient.norm, value
         if objective.ridge == 0:
             refuse_separable(objective, scores)
     if kinks:

@@ -53,7 +53,7 @@ _READOUTS, _MANY_READOUTS = 8, 256  # of each query evaluated; of the only one
 _SHARES = 24  # numbers of them evaluated where there is no query
 
 
-class Elsewhere(NamedTuple):
+class ErrorOnTask(NamedTuple):
     """What training sets of one task give on another: mean test error, and its spread."""
 
     test_error: Estimate
@@ -113,9 +113,9 @@ class FinitePrediction:
         false = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, points))
         return false, self.training_sets.true_positive_rates(false)
 
-    def on(self, other_task: Task) -> Elsewhere:
+    def on(self, other_task: Task) -> ErrorOnTask:
         """Test error of the same trained classifiers on another task: mean and spread."""
-        return Elsewhere(*self.training_sets.average(task=other_task))
+        return ErrorOnTask(*self.training_sets.average(task=other_task))
 
 
 def finite_predictions(
