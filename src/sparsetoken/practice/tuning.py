@@ -192,10 +192,11 @@ class Tuner(ABC):
         return float(_WIDE[best]), float(bad[best])
 
     def badnesses(self, draft: Draft, ridges: FloatArray) -> FloatArray:
-        """The badness of the goal with each ridge: the mean over training sets for the error.
+        """The badness of the goal with each ridge: the mean over training sets.
 
-        The other goals do not mind the threshold, which is what a finite training set gets wrong:
-        for them the limit, given the query, finds the best ridge as well.
+        Goals other than the error do not mind the threshold, which is what a finite training set
+        gets wrong: for them the limit, given the query, stands for the training sets with both
+        classes.
         """
         if self.asked.goal.name != "error" or math.isinf(draft.count):
             fits = self._solve(draft.small, draft, ridges)
@@ -207,8 +208,8 @@ class Tuner(ABC):
                 fits = self._solve(small, draft, ridges)
                 drawn = share is not None
                 bad += [weight * self._mean_error(draft, fit, drawn) for fit in fits]
-            for chance, scores in lone_classes(draft.task, draft.count):
-                bad += chance * (scores.test_error - bad)
+        for chance, scores in lone_classes(draft.task, draft.count):
+            bad += chance * (self.asked.goal.badness(scores) - bad)
         self._last = fits[int(np.argmin(bad))]
         return bad
 
