@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 import sparsetoken as st
-from sparsetoken.simulation.adam import best_device, train_architecture
-from sparsetoken.simulation.architectures import ARCHITECTURES
+from sparsetoken.simulation.architectures.models import ARCHITECTURES
+from sparsetoken.simulation.architectures.training import best_device, train_architecture
 from sparsetoken.studies.sweep import tidy
 
 TASK = st.Task(length=10, sparsity=1, strength=5.0)

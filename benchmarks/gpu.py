@@ -24,9 +24,10 @@ from array_api_compat import array_namespace
 from scipy.stats import ks_2samp
 
 import sparsetoken as st
-from sparsetoken.simulation import algebra, reduced
+from sparsetoken.fitting import algebra
+from sparsetoken.fitting.fit import fit
+from sparsetoken.simulation import reduced
 from sparsetoken.simulation.devices import Device
-from sparsetoken.simulation.fitting import fit
 
 TASK = st.Task(length=10, sparsity=1, strength=5.0)
 SPACE = array_namespace(torch.empty(0))

@@ -47,7 +47,7 @@ def bags(shape: str, kind: type) -> tuple:
 
 def measure(case: str, shape: str, kind: str) -> None:
     import sparsetoken as st
-    from sparsetoken.practice.bags import Bags
+    from sparsetoken.bags.bags import Bags
 
     tokens, offsets, labels = bags(shape, np.dtype(kind).type)
     given = Bags(tokens, offsets)

@@ -24,10 +24,10 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import sparsetoken as st
+from sparsetoken.fitting.fit import fit
+from sparsetoken.fitting.objective import Objective
 from sparsetoken.model.queries import draw_query
 from sparsetoken.simulation.devices import Device
-from sparsetoken.simulation.fitting import fit
-from sparsetoken.simulation.objective import Objective
 from sparsetoken.simulation.reduced import draw_features
 
 THREADS = os.cpu_count() or 1

@@ -10,7 +10,7 @@ mpl.use("Agg")
 
 from sparsetoken import figures
 from sparsetoken.figures import LOOK, TRAINED, Panel
-from sparsetoken.reproduction.claims import collect, rows
+from sparsetoken.reproduction.claim import collect, rows
 
 NAMES = ["attention", "vectorized", "pooled"]
 X = [1.0, 2.0, 4.0]

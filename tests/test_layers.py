@@ -16,51 +16,60 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
+    "support": "errors checks estimate arrays blas progress text whole_files numerics".split(),
     "model": (
-        "errors checks estimate arrays signals places task weightings envelopes losses scores "
+        "signals places task weightings envelopes losses scores "
         "compression law attention classifiers protocol queries"
     ).split(),
     "theory": (
         "query_spread alignment capacity saddle newton asymptotics fluctuations "
-        "training_sets finite_size "
-        "exact_oracles extremes symmetric attention_oracle bayes_oracle sampled_oracles oracle "
-        "prediction detection regret"
+        "training_sets finite_size prediction"
     ).split(),
+    "oracles": "exact extremes symmetric attention bayes sampled oracle detection regret".split(),
+    "fitting": "algebra objective newton interior fit separability joint".split(),
     "simulation": (
-        "devices algebra objective newton interior fitting separability joint outcome reduced "
-        "tokens settings results experiment universality architectures adam"
+        "devices outcome reduced tokens settings results experiment universality"
     ).split(),
+    "simulation/architectures": "models training".split(),
     "studies": (
         "questions cells departures oracles store execution sweep rehearsal study_file"
     ).split(),
-    "reproduction": (
-        "claims learning_curves alignment separation capacity crossover rates training lengths "
-        "weightings boundary departures universality architectures report reproduce"
+    "reproduction/claims": (
+        "learning_curves alignment separation capacity crossover rates training lengths "
+        "weightings boundary departures universality architectures"
     ).split(),
-    "practice": (
-        "trust goals descent tuning tuners answers options outlook advice plan bags "
-        "mixture whitening learning readout classification estimators comparison diagnosis "
-        "findings pilot files storage"
+    "reproduction": "claim report reproduce".split(),
+    "planning": "trust metrics descent tuning tuners inverse options outlook advice plan".split(),
+    "bags": (
+        "bags mixture whitening query readout classification estimators comparison diagnosis "
+        "findings pilot readers storage"
     ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags explorer studies".split(),
 }
-TOOLS = {"progress", "blas", "text", "whole_files", "numerics"}  # files that import no room
-DOORS = {  # rooms, and figures, that a room may import; the tools are open to all but the core
+DOORS = {  # rooms, and figures, that a room may import; support is open to all
+    "support": set(),
     "model": set(),
     "theory": {"model"},
-    "simulation": {"model", *TOOLS},
-    "studies": {"model", "theory", "simulation", "figures", *TOOLS},
-    "reproduction": {"model", "theory", "simulation", "studies", "figures", *TOOLS},
-    "practice": {"model", "theory", "simulation", "figures", *TOOLS},
-    "app": {"model", "theory", "simulation", "practice", "figures", *TOOLS},
-    "cli": {"model", "studies", "reproduction", *TOOLS},  # all else by its public name
+    "oracles": {"model", "theory"},
+    "fitting": {"model"},
+    "simulation": {"model", "fitting"},
+    "studies": {"model", "theory", "oracles", "simulation", "figures"},
+    "reproduction": {"model", "theory", "oracles", "simulation", "studies", "figures"},
+    "planning": {"model", "theory", "oracles", "simulation", "figures"},
+    "bags": {"model", "theory", "oracles", "fitting", "planning", "figures"},
+    "app": {"model", "theory", "oracles", "simulation", "planning", "figures"},
+    "cli": {"model", "studies", "reproduction"},  # all else by its public name
+}
+ONLY = {  # of a room that may be imported, these files alone
+    ("fitting", "model"): {"losses", "envelopes"},
+    ("oracles", "theory"): {"query_spread"},
 }
 OWNERS = {  # a heavy library, and the only files that may import it
     "matplotlib": {"figures.py"},
     "tyro": {"cli/__init__.py", "cli/bags.py", "cli/studies.py"},
     "rich": {"cli/output.py", "progress.py"},
-    "torch": {"devices.py", "simulation/adam.py"},
+    "torch": {"devices.py", "simulation/architectures/training.py"},
     "array_api_compat": {"arrays.py"},
     "threadpoolctl": {"blas.py"},
     "sqlite3": {"store.py"},
@@ -70,7 +79,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
     "sklearn": {
-        f"practice/{name}.py"
+        f"bags/{name}.py"
         for name in ("whitening", "classification", "estimators", "comparison", "storage")
     },
 }
@@ -99,31 +108,42 @@ def imports(path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def place(path):
+    """The room of a file and, where it has one, its inner room: ("simulation/architectures", …)."""
+    parts = path.relative_to(ROOT).parts[:-1]
+    return "/".join(parts) or None
+
+
 def test_every_file_is_in_the_picture():
     for room, names in ROOMS.items():
         found = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
         assert found == set(names), room
-    assert {path.name for path in ROOT.iterdir() if path.is_dir()} - {"__pycache__"} == set(ROOMS)
+    rooms = {place(path) for path in files()} - {None}
+    assert rooms == set(ROOMS)
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_doors(path):
-    room = path.parent.name if path.parent != ROOT else None
+    here = place(path)
+    room = here and here.split("/")[0]
     for name in imports(path):
         parts = name.split(".")
         if name == "sparsetoken":
             assert room in (None, "cli"), f"{path.name} imports the package itself"
         elif parts[0] == "sparsetoken" and room:
             target = parts[1]
-            assert target == room or target in DOORS[room], f"{path.name} imports {name}"
-            if target == room and len(parts) > 2 and path.stem != "__init__":
-                order = ROOMS[room]
-                if parts[2] in order:
-                    assert order.index(parts[2]) < order.index(path.stem), f"{path.name}: {name}"
+            allowed = {room, "support"} | DOORS[room]
+            assert target in allowed, f"{path.name} imports {name}"
+            if (room, target) in ONLY and len(parts) > 2:
+                assert parts[2] in ONLY[room, target], f"{path.name} imports {name}"
+            inner = "/".join(parts[1:-1])
+            if inner == here and path.stem != "__init__" and parts[-1] in ROOMS[here]:
+                order = ROOMS[here]
+                assert order.index(parts[-1]) < order.index(path.stem), f"{path.name}: {name}"
         if parts[0] in OWNERS:
             owners = OWNERS[parts[0]]
-            here = str(path.relative_to(ROOT))
-            assert any(here.endswith(owner) for owner in owners), f"{here} imports {name}"
+            file = str(path.relative_to(ROOT))
+            assert any(file.endswith(owner) for owner in owners), f"{file} imports {name}"
 
 
 @pytest.mark.parametrize("name", ["saddle", "newton", "asymptotics", "capacity"])
@@ -134,9 +154,8 @@ def test_solver_and_capacity_know_laws_not_tasks(name):
             assert parts[2] not in NOT_THEORY_OF_LAWS, imported
 
 
-@pytest.mark.parametrize("name", ["figures", *sorted(TOOLS)])
-def test_drawing_imports_no_room(name):
-    for imported in imports(ROOT / f"{name}.py"):
+def test_drawing_imports_no_room():
+    for imported in imports(ROOT / "figures.py"):
         assert not imported.startswith("sparsetoken"), imported
 
 
@@ -146,8 +165,8 @@ import sys, sparsetoken
 heavy = {"matplotlib", "pandas", "sklearn", "scipy.stats", "scipy.optimize", "tyro", "rich"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 homes = sparsetoken._HOMES
-practice = ("estimators", "comparison", "pilot", "storage")  # need sklearn
-estimators = {name for home in practice for name in homes[f"practice.{home}"]}
+bags = ("estimators", "comparison", "pilot", "storage")  # need sklearn
+estimators = {name for home in bags for name in homes[f"bags.{home}"]}
 for name in set(sparsetoken.__all__) - {"reproduce"} - estimators:  # which draws
     assert getattr(sparsetoken, name) is not None
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))

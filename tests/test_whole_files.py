@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from sparsetoken.whole_files import NotAFile, target_file, whole_file
+from sparsetoken.support.whole_files import NotAFile, target_file, whole_file
 
 
 def write(path, text="new"):

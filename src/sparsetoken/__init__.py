@@ -36,16 +36,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparsetoken.app.explore import explore as explore
+    from sparsetoken.bags.comparison import compare_poolings as compare_poolings
+    from sparsetoken.bags.estimators import AttentionClassifier as AttentionClassifier
+    from sparsetoken.bags.estimators import PooledClassifier as PooledClassifier
+    from sparsetoken.bags.estimators import VectorizedClassifier as VectorizedClassifier
+    from sparsetoken.bags.findings import Pilot as Pilot
+    from sparsetoken.bags.pilot import estimate_task as estimate_task
+    from sparsetoken.bags.readers import load_bags as load_bags
+    from sparsetoken.bags.storage import load_classifier as load_classifier
+    from sparsetoken.bags.storage import save_classifier as save_classifier
     from sparsetoken.model.classifiers import Attention as Attention
     from sparsetoken.model.classifiers import Pooled as Pooled
     from sparsetoken.model.classifiers import Query as Query
     from sparsetoken.model.classifiers import Vectorized as Vectorized
-    from sparsetoken.model.errors import ConvergenceError as ConvergenceError
-    from sparsetoken.model.errors import IncompleteError as IncompleteError
-    from sparsetoken.model.errors import InvalidInput as InvalidInput
-    from sparsetoken.model.errors import NoMinimiserError as NoMinimiserError
-    from sparsetoken.model.errors import WorkerDied as WorkerDied
-    from sparsetoken.model.estimate import Estimate as Estimate
     from sparsetoken.model.law import FeatureLaw as FeatureLaw
     from sparsetoken.model.law import Readout as Readout
     from sparsetoken.model.losses import Huber as Huber
@@ -62,17 +65,11 @@ if TYPE_CHECKING:
     from sparsetoken.model.weightings import Softmax as Softmax
     from sparsetoken.model.weightings import Sparsemax as Sparsemax
     from sparsetoken.model.weightings import TopK as TopK
-    from sparsetoken.practice.advice import Plan as Plan
-    from sparsetoken.practice.comparison import compare_poolings as compare_poolings
-    from sparsetoken.practice.estimators import AttentionClassifier as AttentionClassifier
-    from sparsetoken.practice.estimators import PooledClassifier as PooledClassifier
-    from sparsetoken.practice.estimators import VectorizedClassifier as VectorizedClassifier
-    from sparsetoken.practice.files import load_bags as load_bags
-    from sparsetoken.practice.findings import Pilot as Pilot
-    from sparsetoken.practice.pilot import estimate_task as estimate_task
-    from sparsetoken.practice.plan import plan as plan
-    from sparsetoken.practice.storage import load_classifier as load_classifier
-    from sparsetoken.practice.storage import save_classifier as save_classifier
+    from sparsetoken.oracles.oracle import bayes_error as bayes_error
+    from sparsetoken.oracles.oracle import oracle_error as oracle_error
+    from sparsetoken.oracles.oracle import signal_threshold as signal_threshold
+    from sparsetoken.planning.advice import Plan as Plan
+    from sparsetoken.planning.plan import plan as plan
     from sparsetoken.reproduction.reproduce import reproduce as reproduce
     from sparsetoken.simulation.experiment import simulate as simulate
     from sparsetoken.simulation.results import Simulation as Simulation
@@ -87,6 +84,12 @@ if TYPE_CHECKING:
     from sparsetoken.studies.store import StoreError as StoreError
     from sparsetoken.studies.sweep import OutdatedRows as OutdatedRows
     from sparsetoken.studies.sweep import sweep as sweep
+    from sparsetoken.support.errors import ConvergenceError as ConvergenceError
+    from sparsetoken.support.errors import IncompleteError as IncompleteError
+    from sparsetoken.support.errors import InvalidInput as InvalidInput
+    from sparsetoken.support.errors import NoMinimiserError as NoMinimiserError
+    from sparsetoken.support.errors import WorkerDied as WorkerDied
+    from sparsetoken.support.estimate import Estimate as Estimate
     from sparsetoken.theory.alignment import align as align
     from sparsetoken.theory.alignment import alignment_rate as alignment_rate
     from sparsetoken.theory.alignment import best_steps as best_steps
@@ -96,9 +99,6 @@ if TYPE_CHECKING:
     from sparsetoken.theory.asymptotics import solve_square as solve_square
     from sparsetoken.theory.capacity import separability_threshold as separability_threshold
     from sparsetoken.theory.finite_size import FinitePrediction as FinitePrediction
-    from sparsetoken.theory.oracle import bayes_error as bayes_error
-    from sparsetoken.theory.oracle import oracle_error as oracle_error
-    from sparsetoken.theory.oracle import signal_threshold as signal_threshold
     from sparsetoken.theory.prediction import LearningCurve as LearningCurve
     from sparsetoken.theory.prediction import Prediction as Prediction
     from sparsetoken.theory.prediction import capacity as capacity
@@ -118,7 +118,7 @@ _HOMES = {
     "model.classifiers": ("Pooled", "Vectorized", "Attention", "Query"),
     "model.protocol": ("Protocol",),
     "theory.alignment": ("align", "alignment_rate", "best_steps"),
-    "model.errors": (
+    "support.errors": (
         "InvalidInput",
         "ConvergenceError",
         "NoMinimiserError",
@@ -127,8 +127,8 @@ _HOMES = {
     ),
     "theory.capacity": ("separability_threshold",),
     "theory.asymptotics": ("solve", "solve_many", "solve_square", "Fit"),
-    "model.estimate": ("Estimate",),
-    "theory.oracle": ("oracle_error", "bayes_error", "signal_threshold"),
+    "support.estimate": ("Estimate",),
+    "oracles.oracle": ("oracle_error", "bayes_error", "signal_threshold"),
     "theory.finite_size": ("FinitePrediction",),
     "theory.prediction": ("predict", "learning_curve", "capacity", "Prediction", "LearningCurve"),
     "simulation.results": ("Simulation",),
@@ -140,14 +140,14 @@ _HOMES = {
     "studies.sweep": ("OutdatedRows", "sweep"),
     "studies.rehearsal": ("rehearse",),
     "reproduction.reproduce": ("reproduce",),
-    "practice.plan": ("plan",),
-    "practice.advice": ("Plan",),
-    "practice.estimators": ("AttentionClassifier", "PooledClassifier", "VectorizedClassifier"),
-    "practice.comparison": ("compare_poolings",),
-    "practice.pilot": ("estimate_task",),
-    "practice.findings": ("Pilot",),
-    "practice.files": ("load_bags",),
-    "practice.storage": ("save_classifier", "load_classifier"),
+    "planning.plan": ("plan",),
+    "planning.advice": ("Plan",),
+    "bags.estimators": ("AttentionClassifier", "PooledClassifier", "VectorizedClassifier"),
+    "bags.comparison": ("compare_poolings",),
+    "bags.pilot": ("estimate_task",),
+    "bags.findings": ("Pilot",),
+    "bags.readers": ("load_bags",),
+    "bags.storage": ("save_classifier", "load_classifier"),
     "app.explore": ("explore",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -26,7 +26,7 @@ from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, VIEWS, State
 from sparsetoken.cli import main
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 
 SMALL = {"length": 4, "strength": 3.0, "query_samples": 1.5, "ridge": 0.1}
 

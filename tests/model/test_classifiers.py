@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 
 
 class ClassifierContract:

@@ -22,8 +22,8 @@ from sparsetoken import (
     solve,
 )
 from sparsetoken.model import law as law_module
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.scores import Mixture, Scores
+from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.saddle import Saddle, equations
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sparsetoken import Huber, Logistic, Square, SquaredHinge
 from sparsetoken.model.envelopes import Moments
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 
 LOSSES = [Square(), Logistic(), SquaredHinge(), Huber(), Huber(width=0.3), Huber(width=2.5)]
 MARGINS = [-1e4, -700.0, -37.0, -3.0, -0.7, 0.0, 1e-9, 0.7, 1.0, 1.3, 5.0, 37.0, 700.0, 1e4]

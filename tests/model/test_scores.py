@@ -7,9 +7,9 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.model.attention import attention_law
-from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import Readout
 from sparsetoken.model.scores import Scores
+from sparsetoken.support.estimate import Estimate
 
 METRICS = {
     "test_error": lambda scores: scores.test_error,

@@ -9,8 +9,8 @@ import pytest
 import scipy.stats
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.signals import law_in_words, shown, varying
+from sparsetoken.support.errors import InvalidInput
 
 
 def test_atoms_average_what_scipy_does():

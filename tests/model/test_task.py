@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.weightings import WEIGHTINGS, weighting_named
+from sparsetoken.support.errors import InvalidInput
 
 ALL = [st.Softmax(), st.HardMax(), st.TopK(1), st.TopK(3), st.TopK(50), st.Sparsemax()]
 every = pytest.mark.parametrize("weighting", ALL, ids=repr)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import sparsetoken as st
-from sparsetoken.numerics import NUMERICS
+from sparsetoken.support.numerics import NUMERICS
 
 PATH = Path(__file__).parent / "numerics.json"
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from scipy.special import ndtr
 
-from sparsetoken.reproduction import boundary
-from sparsetoken.reproduction.claims import SCALES
-from sparsetoken.theory.detection import detection_boundary, maximum_boundary
+from sparsetoken.oracles.detection import detection_boundary, maximum_boundary
+from sparsetoken.reproduction.claim import SCALES
+from sparsetoken.reproduction.claims import boundary
 
 
 def theory(test, b, r):

@@ -8,8 +8,8 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken import figures
-from sparsetoken.reproduction.capacity import half_point
-from sparsetoken.reproduction.claims import COLUMNS, SCALES, Judgement, agreement, rows, slope
+from sparsetoken.reproduction.claim import COLUMNS, SCALES, Judgement, agreement, rows, slope
+from sparsetoken.reproduction.claims.capacity import half_point
 from sparsetoken.reproduction.reproduce import CLAIMS
 
 

@@ -13,9 +13,9 @@ import pytest
 import sparsetoken as st
 from browser import open_browser
 from sparsetoken.cli import main
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.reproduction import claims, reproduce
-from sparsetoken.reproduction.claims import COLUMNS, Check, Judgement
+from sparsetoken.reproduction import claim, reproduce
+from sparsetoken.reproduction.claim import COLUMNS, Check, Judgement
+from sparsetoken.support.errors import InvalidInput
 
 
 def run(out, *names):
@@ -95,11 +95,11 @@ def test_it_resumes_and_says_the_same(made, monkeypatch, capsys):
 @pytest.mark.parametrize(("verdict", "code"), [("fails", 3), ("inconclusive", 0), ("holds", 0)])
 def test_exit_codes(tmp_path, monkeypatch, capsys, verdict, code):
     check = Check("a check", "1", "2", "equal", verdict)
-    claim = claims.Claim(
-        "rates", "Corollary 2", "One.", lambda scale, ask: claims.rows("p", "s", [1.0], theory=1.0),
-        lambda table: Judgement([check], ["A remark."]), [claims.Panel("p", "x", "y")],
+    one = claim.Claim(
+        "rates", "Corollary 2", "One.", lambda scale, ask: claim.rows("p", "s", [1.0], theory=1.0),
+        lambda table: Judgement([check], ["A remark."]), [claim.Panel("p", "x", "y")],
     )  # fmt: skip
-    monkeypatch.setitem(reproduce.CLAIMS, "rates", claim)
+    monkeypatch.setitem(reproduce.CLAIMS, "rates", one)
     assert run(tmp_path, "rates") == code
     assert verdict in capsys.readouterr().out
     assert "A remark." in (tmp_path / "report.html").read_text()

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation import experiment
 from sparsetoken.simulation.experiment import run_repeat
 from sparsetoken.simulation.results import QUANTITIES
+from sparsetoken.support.errors import InvalidInput
 
 TASK = st.Task(length=5, sparsity=1, strength=4.0)
 PROTOCOL = st.Protocol(query_samples=1.0, readout_samples=2.0, ridge=1e-2)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.simulation.tokens import run as plain_run
 from sparsetoken.simulation.universality import (
@@ -19,6 +18,7 @@ from sparsetoken.simulation.universality import (
 )
 from sparsetoken.studies.cells import Cell
 from sparsetoken.studies.departures import DepartureCell
+from sparsetoken.support.errors import InvalidInput
 
 TASK = st.Task(10, 1, 5.0)
 PROTOCOL = st.Protocol(query_samples=2.0, readout_samples=4.0, ridge=1e-2)

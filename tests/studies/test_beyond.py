@@ -8,8 +8,8 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.cli import main
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies.study_file import load_study
+from sparsetoken.support.errors import InvalidInput
 
 # keys as they were before weightings, varying signals and shared noise had a name
 KEYS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 
 TASK = st.Task(6, 1, 4.0)
 

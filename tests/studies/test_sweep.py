@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.blas import blas_threads, one_blas_thread
 from sparsetoken.model import attention
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies import cells as cells_module
 from sparsetoken.studies.questions import answer
+from sparsetoken.support.blas import blas_threads, one_blas_thread
+from sparsetoken.support.errors import InvalidInput
 from sweep_study import same, study
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.cli import main
-from sparsetoken.numerics import NUMERICS
 from sparsetoken.studies import cells as cells_module
 from sparsetoken.studies import store as store_module
 from sparsetoken.studies.questions import Row, units_of
+from sparsetoken.support.numerics import NUMERICS
 
 CELLS = st.grid(length=5, sparsity=1, strength=[2.0, 4.0], classifier=st.Pooled())
 STUDY = """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory import newton, saddle
 
 LOSSES = [st.Square(), st.Logistic(), st.SquaredHinge(), st.Huber()]

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import sparsetoken as st
 from sparsetoken.model.attention import attention_law, tail_law
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 
 
 def test_noise_alone_is_separable_up_to_two_samples_per_dimension():

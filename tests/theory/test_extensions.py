@@ -14,11 +14,11 @@ import scipy.stats
 
 import sparsetoken as st
 import witness as plain
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.queries import draw_query
-from sparsetoken.theory import sampled_oracles
-from sparsetoken.theory.detection import detection_error
-from sparsetoken.theory.regret import attention_regret
+from sparsetoken.oracles import sampled as sampled_oracles
+from sparsetoken.oracles.detection import detection_error
+from sparsetoken.oracles.regret import attention_regret
+from sparsetoken.support.errors import InvalidInput
 
 DIM, RUNS = 160, 12
 PROTOCOL = st.Protocol(3.0, 3.0, st.Logistic(), ridge=0.02, query_step=8.0)

@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import ks_2samp, kurtosis
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.queries import draw_query
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory import query_spread
 from sparsetoken.theory.query_spread import NORMALS, gauss_nodes, spread_queries
 from sparsetoken.theory.training_sets import class_shares

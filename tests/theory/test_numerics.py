@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsetoken.numerics import NUMERICS
+from sparsetoken.support.numerics import NUMERICS
 
 FOLDER = Path(__file__).parent.parent / "reference"
 _SPEC = importlib.util.spec_from_file_location("make_numerics", FOLDER / "make_numerics.py")
@@ -26,7 +26,7 @@ def test_the_reference_is_of_this_version():
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_numbers_have_not_moved_unnoticed(name):
-    """If this fails and the change is meant: raise NUMERICS (src/sparsetoken/numerics.py), run
+    """If this fails and the change is meant: raise NUMERICS in support/numerics.py, run
     tests/reference/make_numerics.py, and say in CHANGELOG.md what moved."""
     tolerance, compute = QUESTIONS[name]
     assert float(compute()) == pytest.approx(KEPT["values"][name], rel=tolerance)

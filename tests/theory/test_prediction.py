@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 
 TASK = st.Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 PROTOCOL = st.Protocol(query_samples=2.0, readout_samples=4.0, loss=st.Logistic(), ridge=1e-5)

@@ -9,12 +9,12 @@ import torch
 
 import sparsetoken as st
 from sparsetoken.cli import main
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.reproduction.architectures import ArchitectureCell
-from sparsetoken.reproduction.claims import COLUMNS
+from sparsetoken.reproduction.claim import COLUMNS
+from sparsetoken.reproduction.claims.architectures import ArchitectureCell
 from sparsetoken.reproduction.reproduce import CLAIMS
-from sparsetoken.simulation.adam import train_architecture
-from sparsetoken.simulation.architectures import ARCHITECTURES
+from sparsetoken.simulation.architectures.models import ARCHITECTURES
+from sparsetoken.simulation.architectures.training import train_architecture
+from sparsetoken.support.errors import InvalidInput
 
 TASK = st.Task(length=5, sparsity=1, strength=5.0)
 NAMES = list(ARCHITECTURES)

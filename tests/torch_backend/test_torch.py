@@ -9,12 +9,12 @@ from array_api_compat import array_namespace
 from scipy.stats import ks_2samp
 
 import sparsetoken as st
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.fitting import algebra
+from sparsetoken.fitting.fit import fit, fit_gram
 from sparsetoken.model.weightings import SOFTMAX
-from sparsetoken.simulation import algebra
 from sparsetoken.simulation.devices import Device, to_numpy
-from sparsetoken.simulation.fitting import fit, fit_gram
 from sparsetoken.simulation.reduced import draw_features
+from sparsetoken.support.errors import InvalidInput
 
 LOSSES = [st.Square(), st.Logistic(), st.SquaredHinge(), st.Huber(), st.Huber(width=0.3)]
 TASK = st.Task(length=3, sparsity=1, strength=2.5, prevalence=0.4)

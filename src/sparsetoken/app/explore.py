@@ -7,8 +7,8 @@ import threading
 import webbrowser
 from collections.abc import Callable
 
-from sparsetoken.model.checks import whole
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput
 
 
 def explore(

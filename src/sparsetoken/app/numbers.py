@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetoken.app.state import AXES, CONTROLS, State
-from sparsetoken.blas import one_blas_thread
 from sparsetoken.model.attention import attention_law, token_scores
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query, Vectorized
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.practice.plan import plan
+from sparsetoken.oracles.oracle import bayes_error, oracle_error
+from sparsetoken.planning.plan import plan
+from sparsetoken.support.blas import one_blas_thread
+from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.alignment import align
 from sparsetoken.theory.asymptotics import Fit, solve_many
-from sparsetoken.theory.oracle import bayes_error, oracle_error
 from sparsetoken.theory.prediction import capacity, learning_curve, predict
 
 SAMPLES = tuple(np.geomspace(0.1, 100.0, 17).tolist())  # of curves, per dimension

@@ -23,9 +23,9 @@ from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, State
 from sparsetoken.app.workers import NAMED, Worker
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.practice import trust
-from sparsetoken.text import json_ready
+from sparsetoken.planning import trust
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.text import json_ready
 
 _PACKAGE = Path(__file__).parent.parent
 _MOST_BYTES = 1 << 18  # of a request

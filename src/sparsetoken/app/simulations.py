@@ -14,7 +14,7 @@ from typing import Any
 from sparsetoken.app.numbers import Row, classifiers
 from sparsetoken.app.state import State
 from sparsetoken.app.workers import NAMED, end_with_parent
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput
 
 POINTS = (0.5, 1.0, 2.0, 4.0, 8.0)  # readout samples per dimension
 _MOST = 2  # simulations at once
@@ -133,8 +133,8 @@ def _work(state: State, results: Any) -> None:
     """In a process of its own: one run after another, all classifiers and sizes in turn."""
     from dataclasses import replace
 
-    from sparsetoken.blas import one_blas_thread
     from sparsetoken.simulation.experiment import simulate
+    from sparsetoken.support.blas import one_blas_thread
 
     end_with_parent()
     try:

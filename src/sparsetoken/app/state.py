@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Attention
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import LOSSES, Loss
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import weighting_named
+from sparsetoken.support.checks import real, whole
+from sparsetoken.support.errors import InvalidInput
 
 LONGEST = 200  # tokens; beyond, a curve takes seconds
 _MOST_WORDS = 4000  # letters of an address

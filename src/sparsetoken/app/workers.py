@@ -10,7 +10,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPo
 from typing import Any
 
 from sparsetoken.app.state import State
-from sparsetoken.model.errors import ConvergenceError, InvalidInput, NoMinimiserError
+from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
 
 _LONGEST_WAIT = 90.0  # seconds
 NAMED = (InvalidInput, NoMinimiserError, ConvergenceError)  # told on the page; all else is a bug

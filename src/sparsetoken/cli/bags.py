@@ -15,9 +15,9 @@ import tyro
 
 import sparsetoken as st
 from sparsetoken.cli.output import note, show, target
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.text import json_text
-from sparsetoken.whole_files import whole_file
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.text import json_text
+from sparsetoken.support.whole_files import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd

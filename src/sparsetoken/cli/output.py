@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.text import json_text, number_text
-from sparsetoken.whole_files import NotAFile, target_file
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.text import json_text, number_text
+from sparsetoken.support.whole_files import NotAFile, target_file
 
 
 def show(rows: list[dict[str, Any]], as_json: bool) -> None:

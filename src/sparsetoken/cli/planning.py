@@ -9,10 +9,10 @@ from typing import Literal
 
 import sparsetoken as st
 from sparsetoken.cli.output import note, target
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.weightings import SOFTMAX, Weighting
-from sparsetoken.whole_files import whole_file
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.whole_files import whole_file
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.weightings import SOFTMAX, Weighting
-from sparsetoken.progress import progress_bar
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.progress import progress_bar
 
 ClassifierName = Literal["attention", "vectorized", "pooled"]
 

@@ -13,13 +13,13 @@ import tyro
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
 from sparsetoken.cli.output import target as target_of
-from sparsetoken.model.checks import whole
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies.execution import dask_executor, mpi_executor
 from sparsetoken.studies.rehearsal import rehearse
 from sparsetoken.studies.study_file import load_study
 from sparsetoken.studies.sweep import OutdatedRows, tidy
-from sparsetoken.whole_files import whole_file
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.whole_files import whole_file
 
 
 @dataclass(frozen=True)

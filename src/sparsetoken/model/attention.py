@@ -24,8 +24,9 @@ from scipy.special import ndtri
 
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
-from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
+from sparsetoken.support.arrays import FloatArray
 
 LONGEST = 20_000  # tokens in a sample of a law; Sobol sequences end soon after
 _CLOUD = 1 << 15  # quasi-random points per class

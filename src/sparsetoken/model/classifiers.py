@@ -24,7 +24,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.model.arrays import Array, floats
 from sparsetoken.model.attention import (
     LONGEST,
     attention_law,
@@ -33,12 +32,13 @@ from sparsetoken.model.attention import (
     draw_coordinates,
     tail_law,
 )
-from sparsetoken.model.checks import real, whole
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
-from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
+from sparsetoken.support.arrays import Array, FloatArray, floats
+from sparsetoken.support.checks import real, whole
+from sparsetoken.support.errors import InvalidInput
 
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
 # Drafts of attention's laws: points of a class, fewer where tokens are many

@@ -16,10 +16,8 @@ import itertools
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from sparsetoken.support.arrays import FloatArray, IntArray
 
 
 def compress(

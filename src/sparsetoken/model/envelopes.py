@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from sparsetoken.model.arrays import floats
+from sparsetoken.support.arrays import FloatArray, floats
 
-FloatArray = NDArray[np.float64]
 Averages = Any  # arrays of one shape
 
 _SQRT_TAU = np.sqrt(2 * np.pi)

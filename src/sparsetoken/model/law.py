@@ -20,13 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsetoken.model.checks import real, whole
 from sparsetoken.model.compression import compress
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.scores import Mixture, Scores
-
-FloatArray = NDArray[np.float64]
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import real, whole
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.estimate import Estimate
 
 # Compression: polynomials of (m, log σ) up to this total degree are averaged exactly in each of
 # these many equally likely slices of the first coordinate (see docs/theory.md for what it costs).

@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from sparsetoken.model.arrays import floats
-from sparsetoken.model.checks import real
 from sparsetoken.model.envelopes import Moments, Piece, PiecewiseQuadratic, Smooth
-
-FloatArray = NDArray[np.float64]
+from sparsetoken.support.arrays import FloatArray, floats
+from sparsetoken.support.checks import real
 
 _INF = np.inf
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsetoken.model.checks import real
-from sparsetoken.model.errors import InvalidInput
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from sparsetoken.support.arrays import BoolArray, FloatArray
+from sparsetoken.support.checks import real
+from sparsetoken.support.errors import InvalidInput
 
 
 def checked_places(places: Sequence[float], length: int, sparsity: int) -> tuple[float, ...]:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from sparsetoken.model.checks import real
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import Logistic, Loss
+from sparsetoken.support.checks import real
+from sparsetoken.support.errors import InvalidInput
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,12 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from sparsetoken.model.checks import real, whole
-from sparsetoken.model.estimate import Estimate
-
-FloatArray = NDArray[np.float64]
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import real, whole
+from sparsetoken.support.estimate import Estimate
 
 _STRATA, _STEPS = 32, 200  # of deviations and of means, at most, when atoms are merged
 _FEW = 256  # atoms that are compared pair by pair as they are

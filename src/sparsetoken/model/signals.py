@@ -15,13 +15,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from sparsetoken.model.checks import real
-from sparsetoken.model.errors import InvalidInput
-
-FloatArray = NDArray[np.float64]
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import real
+from sparsetoken.support.errors import InvalidInput
 
 _NODES, _REACH = 64, 8.3  # φ(8.3) is 4e-16
 _MOST_ATOMS = 10_000

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sparsetoken.model.checks import real, whole
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.model.places import BoolArray, checked_places, weighted_subsets
-from sparsetoken.model.places import FloatArray as FloatArray
+from sparsetoken.model.places import checked_places, weighted_subsets
 from sparsetoken.model.signals import Continuous, Varying, varying
+from sparsetoken.support.arrays import BoolArray, FloatArray
+from sparsetoken.support.checks import real, whole
+from sparsetoken.support.errors import InvalidInput
 
 if TYPE_CHECKING:  # to a checker, whatever the formula needs
     Strength = Any

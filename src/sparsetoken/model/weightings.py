@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from sparsetoken.model.arrays import Array, floats
-from sparsetoken.model.checks import whole
-from sparsetoken.model.errors import InvalidInput
+from sparsetoken.support.arrays import Array, floats
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput
 
 
 class Weighting(Protocol):

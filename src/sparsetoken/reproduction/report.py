@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sparsetoken.reproduction.claims import Check, Table, Verdict
+from sparsetoken.reproduction.claim import Check, Table, Verdict
 
 _MARKS = {"holds": "✓", "fails": "✗", "inconclusive": "?"}
 _STYLE = """

@@ -17,9 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparsetoken.figures import panels, save
-from sparsetoken.model.checks import whole
-from sparsetoken.model.errors import IncompleteError, InvalidInput
-from sparsetoken.reproduction import (
+from sparsetoken.reproduction.claim import SCALES, Claim, Scale, Table
+from sparsetoken.reproduction.claims import (
     alignment,
     architectures,
     boundary,
@@ -33,11 +32,12 @@ from sparsetoken.reproduction import (
     universality,
     weightings,
 )
-from sparsetoken.reproduction.claims import SCALES, Claim, Scale, Table
 from sparsetoken.reproduction.report import Section, sections_in, sizes_of, write
 from sparsetoken.studies.execution import ExecutorError
 from sparsetoken.studies.questions import Question
 from sparsetoken.studies.sweep import sweep
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import IncompleteError, InvalidInput
 
 _ROOMS = (
     alignment, learning_curves, separation, capacity, crossover, rates, training, lengths,

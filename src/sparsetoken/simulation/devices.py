@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsetoken.model.arrays import Array
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.model.task import FloatArray
+from sparsetoken.support.arrays import Array, FloatArray
+from sparsetoken.support.errors import InvalidInput
 
 _FLOATS = ("float64", "float32")
 

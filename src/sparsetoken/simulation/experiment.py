@@ -23,17 +23,17 @@ from itertools import islice
 
 import numpy as np
 
-from sparsetoken.blas import blas_threads
-from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier
-from sparsetoken.model.errors import InvalidInput, NoMinimiserError, WorkerDied
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-from sparsetoken.progress import progress_bar
 from sparsetoken.simulation import reduced, tokens
 from sparsetoken.simulation.outcome import Outcome, Training
 from sparsetoken.simulation.results import Simulation
 from sparsetoken.simulation.settings import Sampler, Settings
+from sparsetoken.support.blas import blas_threads
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput, NoMinimiserError, WorkerDied
+from sparsetoken.support.progress import progress_bar
 
 _TRIES = 3  # of repeats whose process died
 

@@ -8,12 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from sparsetoken.model.arrays import Array
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.law import Readout
 from sparsetoken.model.losses import Loss
-from sparsetoken.model.task import FloatArray
 from sparsetoken.simulation.devices import to_numpy
+from sparsetoken.support.arrays import Array, FloatArray
 
 Training = Literal["stages", "joint", "joint from stages", "joint with free query"]
 

@@ -19,17 +19,17 @@ import math
 
 import numpy as np
 
-from sparsetoken.model.arrays import Array, floats
+from sparsetoken.fitting.fit import fit
+from sparsetoken.fitting.objective import Fitted
+from sparsetoken.fitting.separability import separable
 from sparsetoken.model.classifiers import Classifier, Query
 from sparsetoken.model.law import Coordinates, Readout
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.devices import Device, Source, to_numpy
-from sparsetoken.simulation.fitting import fit
-from sparsetoken.simulation.objective import Fitted
 from sparsetoken.simulation.outcome import Outcome, one_class, training_numbers
-from sparsetoken.simulation.separability import separable
+from sparsetoken.support.arrays import Array, floats
 
 _ROWS = 256  # of a Bartlett factor drawn at once
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.scores import Scores
-from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.task import Task
 from sparsetoken.simulation.outcome import Outcome
 from sparsetoken.simulation.settings import Settings
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +106,7 @@ class Simulation:
 
     @property
     def certificate(self) -> FloatArray:
-        """Relative gradient at the fitted readout (see `simulation/fitting.py`)."""
+        """Relative gradient at the fitted readout (see `fitting/fit.py`)."""
         return self._column("certificate")
 
     @property

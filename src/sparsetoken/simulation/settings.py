@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Attention, Classifier, Vectorized
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.outcome import Training
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput
 
 Sampler = Literal["reduced", "tokens"]
 _NUMBERS_A_SAMPLE = 12  # held at once for each sample of the query (`model/queries.py`)

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.model.arrays import Array, floats
+from sparsetoken.fitting.fit import fit, fit_gram
+from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.model.classifiers import Attention, Classifier, Query, Vectorized
 from sparsetoken.model.law import Readout
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.task import Task
 from sparsetoken.simulation.devices import Device, Source, to_numpy
-from sparsetoken.simulation.fitting import fit, fit_gram
-from sparsetoken.simulation.joint import train_jointly
 from sparsetoken.simulation.outcome import Outcome, Training, one_class, training_numbers
+from sparsetoken.support.arrays import Array, FloatArray, floats
 
 _BLOCK = 1 << 22  # numbers in a block of tokens: 32 MiB in float64
 

@@ -27,14 +27,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from sparsetoken.model.checks import real
+from sparsetoken.fitting.fit import fit
 from sparsetoken.model.classifiers import Query
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.model.task import FloatArray
-from sparsetoken.simulation.fitting import fit
 from sparsetoken.simulation.outcome import Outcome, one_class, training_numbers
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.simulation.tokens import TokenStream, learn_query
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import real
+from sparsetoken.support.errors import InvalidInput
 
 Noise = Literal["gaussian", "rademacher", "student", "sparse", "elliptical"]
 Direction = Literal["random", "coordinate"]

@@ -6,9 +6,7 @@ import itertools
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier, Vectorized
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.experiment import is_separable, run_repeat
@@ -16,6 +14,8 @@ from sparsetoken.simulation.outcome import Training
 from sparsetoken.simulation.results import QUANTITIES, Simulation
 from sparsetoken.simulation.settings import Sampler, Settings, check_kinds
 from sparsetoken.studies.questions import Question, bare, name_of
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.prediction import predict
 
 Kind = Literal["theory", "simulation", "separability"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.simulation.universality import Departure, run_departed
 from sparsetoken.studies.cells import Cell
 from sparsetoken.studies.questions import Question
+from sparsetoken.support.errors import InvalidInput
 
 
 @dataclass(frozen=True)

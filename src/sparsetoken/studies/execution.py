@@ -30,9 +30,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from sparsetoken.model.checks import whole
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.studies.questions import Row, Unit, answer, failed
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput
 
 RETRIES = 3  # as a Dask scheduler has it
 _QUEUED = 2  # units under way per process: one runs, one waits for it

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sparsetoken.model.checks import real, whole
 from sparsetoken.model.classifiers import Classifier
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.task import Task
+from sparsetoken.oracles.detection import Test, detection_error
+from sparsetoken.oracles.oracle import bayes_error, oracle_error, signal_threshold
+from sparsetoken.oracles.regret import attention_regret
 from sparsetoken.studies.questions import Question, bare, name_of
-from sparsetoken.theory.detection import Test, detection_error
-from sparsetoken.theory.oracle import bayes_error, oracle_error, signal_threshold
-from sparsetoken.theory.regret import attention_regret
+from sparsetoken.support.checks import real, whole
+from sparsetoken.support.errors import InvalidInput
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparsetoken.blas import one_blas_thread
-from sparsetoken.model.errors import ConvergenceError, InvalidInput, NoMinimiserError
-from sparsetoken.numerics import NUMERICS
+from sparsetoken.support.blas import one_blas_thread
+from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
+from sparsetoken.support.numerics import NUMERICS
 
 _KEY_VERSION = 2  # of the content that is hashed
 _NAMED = (InvalidInput, NoMinimiserError, ConvergenceError)  # say all there is to say

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sparsetoken.numerics import NUMERICS
 from sparsetoken.studies.questions import Row
+from sparsetoken.support.numerics import NUMERICS
 
 APPLICATION = 0x53504B54  # "SPKT" in the header of the file
 SCHEMA = 2

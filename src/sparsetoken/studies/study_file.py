@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
-from sparsetoken.model.errors import InvalidInput
 from sparsetoken.model.losses import LOSSES
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.signals import Continuous, Discrete
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import weighting_named
 from sparsetoken.studies.cells import Cell, grid
+from sparsetoken.support.errors import InvalidInput
 
 _TABLES = {"task": Task, "protocol": Protocol}
 _CELL = [field.name for field in fields(Cell) if field.name not in (*_TABLES, "test_task")]

@@ -14,13 +14,13 @@ from concurrent.futures import Executor
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from sparsetoken.blas import one_blas_thread
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.numerics import NUMERICS
-from sparsetoken.progress import progress_bar
 from sparsetoken.studies.execution import ExecutorError, answers, check_executor
 from sparsetoken.studies.questions import Question, Unit, plain, units_of
 from sparsetoken.studies.store import Store
+from sparsetoken.support.blas import one_blas_thread
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.numerics import NUMERICS
+from sparsetoken.support.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd

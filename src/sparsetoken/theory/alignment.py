@@ -32,7 +32,8 @@ from sparsetoken.model.attention import normal_cloud
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.model.task import FloatArray, Task
+from sparsetoken.model.task import Task
+from sparsetoken.support.arrays import FloatArray
 from sparsetoken.theory.query_spread import NORMALS, spread_queries
 
 

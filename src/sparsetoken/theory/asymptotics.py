@@ -26,16 +26,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from sparsetoken.model.checks import real
-from sparsetoken.model.errors import ConvergenceError, InvalidInput, NoMinimiserError
-from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.losses import Loss, Square
 from sparsetoken.model.scores import Scores
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import real
+from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
+from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory import newton, saddle
 from sparsetoken.theory.capacity import separability_threshold
-
-FloatArray = NDArray[np.float64]
 
 _AIM = 1e-11  # where Newton stops: one more step would only stir the rounding
 _SHORTEST_WARM = 0.2  # step from a fit nearby; if none so long helps, it was not near

@@ -10,14 +10,12 @@ a convex problem: E[(sG + μ)₊²] = (μ² + s²)Φ(μ/s) + μ s φ(μ/s).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sparsetoken.model.errors import ConvergenceError
-from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw
-
-FloatArray = NDArray[np.float64]
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.errors import ConvergenceError
+from sparsetoken.support.estimate import Estimate
 
 # What a Newton step would still win, relative to the minimum: the aim, and what is certified where
 # rounding stops the descent first (far in a Gaussian tail).

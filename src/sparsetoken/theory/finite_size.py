@@ -26,14 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model.attention import normal_cloud
-from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier, Pooled, Query
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
 from sparsetoken.model.task import Task
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.query_spread import NORMALS, spread_queries
 from sparsetoken.theory.training_sets import (
@@ -43,8 +44,6 @@ from sparsetoken.theory.training_sets import (
     class_counts,
     lone_classes,
 )
-
-FloatArray = NDArray[np.float64]
 
 _QUERIES, _EVALUATED = 512, 32  # drawn, and of these with a law and a solve
 _EXACT = 1 << 14  # samples up to which queries are drawn exactly; beyond, their sums are normal

@@ -32,14 +32,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsetoken.model.errors import ConvergenceError
 from sparsetoken.model.law import FeatureLaw
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.theory import saddle
 from sparsetoken.theory.asymptotics import Fit
-
-FloatArray = NDArray[np.float64]
 
 # Quadrature: equidistant nodes of the noise (the more the fewer atoms there are to blur a kink),
 # Hermite polynomials, nodes in t. Twice as many change standard deviations by 2 % at most, with

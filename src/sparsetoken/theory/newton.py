@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.support.arrays import FloatArray
 from sparsetoken.theory.saddle import (
     Point,
     Saddle,
@@ -22,8 +23,6 @@ from sparsetoken.theory.saddle import (
     population_start,
     starting_point,
 )
-
-FloatArray = NDArray[np.float64]
 
 CERTIFIED = 1e-9  # largest residual of a solution
 LONGEST_LOG_STEP = 1.5

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsetoken.model.checks import whole
 from sparsetoken.model.classifiers import Classifier, Query, Vectorized
-from sparsetoken.model.errors import InvalidInput
-from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import whole
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.alignment import align
 from sparsetoken.theory.asymptotics import Fit, solve_many
 from sparsetoken.theory.capacity import separability_threshold
@@ -30,8 +30,6 @@ from sparsetoken.theory.finite_size import FinitePrediction, finite_predictions
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtr
 
 from sparsetoken.model.envelopes import Moments
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-
-FloatArray = NDArray[np.float64]
+from sparsetoken.support.arrays import FloatArray
 
 NORMALS = 8  # that fix a query
 _DOSES = 32  # of a signal; more are averaged by a polynomial

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.losses import Loss
-
-FloatArray = NDArray[np.float64]
+from sparsetoken.support.arrays import FloatArray
 
 _RARE, _STRONG = 0.01, 0.05  # share of a class and ridge with a cold start of their own
 _FARTHEST_BIAS = 60.0  # e^60 is beyond the odds of any task

@@ -19,19 +19,19 @@ from itertools import islice, product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr
 
 from sparsetoken.model.classifiers import Classifier, Query
-from sparsetoken.model.estimate import Estimate
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.asymptotics import Fit
 from sparsetoken.theory.fluctuations import readout_covariance
 from sparsetoken.theory.query_spread import gauss_nodes
 
-FloatArray = NDArray[np.float64]
 Metric = Callable[[Scores], float]
 
 FEW_OF_A_CLASS = 20  # samples; with fewer, training sets are told apart by their number

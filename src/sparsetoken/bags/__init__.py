@@ -1,0 +1,1 @@
+"""With data: estimators, pilots, files."""

@@ -1,0 +1,202 @@
+"""Fitted classifiers in files: numbers and words in an npz archive, nothing to unpickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sparsetoken.bags.classification import BagClassifier
+from sparsetoken.bags.estimators import (
+    AttentionClassifier,
+    PooledClassifier,
+    VectorizedClassifier,
+)
+from sparsetoken.bags.readers import read_arrays
+from sparsetoken.bags.whitening import Whitening
+from sparsetoken.model.losses import LOSSES
+from sparsetoken.model.weightings import WEIGHTINGS, weighting_name, weighting_named
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.whole_files import NotAFile, whole_file
+
+_KINDS: dict[str, type[BagClassifier]] = {
+    "attention": AttentionClassifier,
+    "pooled": PooledClassifier,
+    "vectorized": VectorizedClassifier,
+}
+_ARRAYS = ("classes", "coef", "intercept", "mean", "root", "query")
+_FORMAT = "sparsetoken classifier 1"
+
+
+def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier to a file; an old one is replaced only by a whole new one.
+
+    >>> import tempfile
+    >>> from sparsetoken import Task
+    >>> sample = Task(length=5, sparsity=1, strength=5.0).sample(100, dim=8, rng=0)
+    >>> classifier = AttentionClassifier().fit(sample.tokens, sample.labels)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_classifier(classifier, f"{folder}/model")
+    ...     again = load_classifier(f"{folder}/model")
+    >>> bool(np.all(again.decision_function(sample.tokens)
+    ...             == classifier.decision_function(sample.tokens)))
+    True
+    """
+    kinds = [name for name, kind in _KINDS.items() if type(classifier) is kind]
+    if not kinds:
+        allowed = ", ".join(kind.__name__ for kind in _KINDS.values())
+        raise InvalidInput(
+            f"save_classifier: classifier must be one of {allowed}, got {type(classifier).__name__}"
+        )
+    check_is_fitted(classifier)
+    settings = classifier.get_params()
+    names = [name for name, loss in LOSSES.items() if loss == settings["loss"]]
+    if settings["loss"] is not None and not names:
+        raise InvalidInput(
+            f"save_classifier: loss must be one of {', '.join(LOSSES)} as they are, got "
+            f"{settings['loss']!r}"
+        )
+    settings["loss"] = names[0] if names else None
+    if settings.get("weighting") is not None:
+        name = weighting_name(settings["weighting"])
+        if name is None:
+            raise InvalidInput(
+                f"save_classifier: weighting must be one of {', '.join(WEIGHTINGS)} or top-K, got "
+                f"{settings['weighting']!r}"
+            )
+        settings["weighting"] = name
+    classes = classifier.classes_
+    if classes.dtype.kind not in "biufU":
+        classes = np.array([str(each) for each in classes])
+    names_in = getattr(classifier, "feature_names_in_", None)
+    learned = {
+        "ridge": float(classifier.ridge_),
+        "sharpness": float(classifier.sharpness_),
+        "shrinkage": float(classifier.shrinkage_),
+        "features": int(classifier.n_features_in_),
+        "tokens": int(getattr(classifier, "_length", 0)),
+        "joint": bool(getattr(classifier, "joint_", False)),
+        "names": None if names_in is None else list(names_in),
+    }
+    words = {"format": _FORMAT, "kind": kinds[0], "settings": settings, "learned": learned}
+    arrays = {
+        "about": np.array(json.dumps(words, default=_plain)),
+        "classes": classes,
+        "coef": classifier.coef_,
+        "intercept": classifier.intercept_,
+        "mean": classifier._whitening.mean,
+        "root": classifier._whitening.root,
+        "query": getattr(classifier, "query_", np.zeros(0)),
+    }
+    try:
+        with whole_file(path) as draft, draft.open("wb") as stream:
+            np.savez(stream, **arrays)
+    except NotAFile as error:
+        raise InvalidInput(f"save_classifier: path must be {error}") from None
+
+
+def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
+    """The classifier that `save_classifier` wrote."""
+    arrays = read_arrays(path, ("about", *_ARRAYS))
+    try:
+        return _restored(arrays)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{os.fspath(path)}: this is not a saved classifier ({error})"
+        ) from error
+
+
+def _about(words: str) -> tuple[type[BagClassifier], str, dict[str, Any], dict[str, Any]]:
+    """Class, kind, settings and learned numbers as the words of a file have them, checked."""
+    try:
+        about = json.loads(words)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"about is not JSON: {error}") from None
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise InvalidInput(f"the format is not {_FORMAT!r}")
+    kind, settings, learned = (about.get(name) for name in ("kind", "settings", "learned"))
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise InvalidInput(f"the kind is {kind!r}, not one of {', '.join(_KINDS)}")
+    if not isinstance(settings, dict) or not isinstance(learned, dict):
+        raise InvalidInput("settings or learned numbers are missing")
+    expected = set(_KINDS[kind]().get_params())
+    if set(settings) != expected:
+        raise InvalidInput(f"settings are not {', '.join(sorted(expected))}")
+    for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
+        value = learned.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidInput(f"{name} is {value!r}, not a number")
+        if not abs(value) < 1e300:
+            raise InvalidInput(f"{name} is not finite")
+    if not isinstance(learned.get("joint"), bool):
+        raise InvalidInput(f"joint is {learned.get('joint')!r}, neither true nor false")
+    names = learned.get("names")
+    if names is not None and not isinstance(names, list):
+        raise InvalidInput(f"names are {names!r}, not a list")
+    return _KINDS[kind], kind, settings, learned
+
+
+def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
+    missing = [name for name in ("about", *_ARRAYS) if name not in arrays]
+    if missing:
+        raise InvalidInput(f"{missing[0]} is missing")
+    made, kind, settings, learned = _about(str(arrays["about"]))
+    if settings["loss"] is not None:
+        if not isinstance(settings["loss"], str) or settings["loss"] not in LOSSES:
+            raise InvalidInput(f"loss is {settings['loss']!r}, not one of {', '.join(LOSSES)}")
+        settings["loss"] = LOSSES[settings["loss"]]
+    if settings.get("weighting") is not None:
+        settings["weighting"] = weighting_named("", settings["weighting"])
+    classifier = made(**settings)
+    classifier._check_parameters()
+    for name in ("whiten", "calibrate"):
+        if not isinstance(settings[name], bool):
+            raise InvalidInput(f"{name} is {settings[name]!r}, neither true nor false")
+    if arrays["mean"].ndim != 1:
+        raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
+    dim, features, tokens = len(arrays["mean"]), int(learned["features"]), int(learned["tokens"])
+    width = dim * tokens if kind == "vectorized" else dim
+    shapes = {
+        "classes": (2,), "coef": (1, width), "intercept": (1,), "mean": (dim,), "root": (dim, dim),
+        "query": (dim,) if kind == "attention" else (0,),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape or dim == 0:
+            raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
+        if name != "classes":
+            if arrays[name].dtype.kind != "f":
+                raise InvalidInput(
+                    f"{name} has dtype {arrays[name].dtype}, not that of real numbers"
+                )
+            arrays[name] = arrays[name].astype(float)
+            if not np.isfinite(arrays[name]).all():
+                raise InvalidInput(f"{name} has numbers that are not finite")
+    if features != dim * classifier.n_tokens:
+        raise InvalidInput(f"{features} features do not fit dimension {dim}")
+    classes = arrays["classes"]
+    if classes.dtype.kind not in "biufU" or not classes[0] < classes[1]:
+        raise InvalidInput("classes are not two labels in order")
+    if learned["names"] is not None:
+        classifier.feature_names_in_ = np.array([str(x) for x in learned["names"]], dtype=object)
+    classifier.classes_, classifier.n_features_in_ = classes, features
+    classifier.coef_, classifier.intercept_ = arrays["coef"], arrays["intercept"]
+    classifier._whitening = Whitening(arrays["mean"], arrays["root"])
+    classifier.ridge_ = float(learned["ridge"])
+    classifier.sharpness_ = float(learned["sharpness"])
+    classifier.shrinkage_ = float(learned["shrinkage"])
+    if kind == "attention":
+        classifier.query_, classifier.joint_ = arrays["query"], bool(learned["joint"])
+    if kind == "vectorized":
+        classifier._length = tokens
+    return classifier
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} cannot be saved")

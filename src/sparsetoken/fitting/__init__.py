@@ -1,0 +1,1 @@
+"""Convex and joint fits on arrays."""

@@ -1,0 +1,173 @@
+r"""The convex fit of stage 4 on arrays: NumPy, or torch on CPU or GPU, unchanged.
+
+Conventions. Features F (n, p), labels y = ±1, margins x = y(Fw + b); the objective is
+
+    (1/n) Σ ℓ(x_i) + (λ/2)‖w‖²,      bias not penalised.
+
+Newton's method (`newton.py`) takes its steps by conjugate gradients while those are cheap. Where
+they are not, the square loss is one Cholesky factorisation of the centred Gram matrix, p×p or n×n,
+whichever is smaller; losses with kinks go to the interior-point method (`interior.py`), and other
+losses factor a matrix for each step. Every fit is certified by its gradient,
+
+    certificate = ‖(∇_w/φ, ∇_b)‖ / (1/n)Σ|ℓ′(x_i)|,   φ² = mean‖f_i‖²:
+
+the share of the samples' pulls that does not cancel. It does not depend on units, and it stays
+meaningful on separable data with a tiny ridge, where all slopes vanish together.
+"""
+
+from __future__ import annotations
+
+from sparsetoken.fitting import algebra
+from sparsetoken.fitting.interior import minimise_kinked
+from sparsetoken.fitting.newton import minimise
+from sparsetoken.fitting.objective import Fitted, Objective
+from sparsetoken.model.losses import Loss, Square
+from sparsetoken.support.arrays import Array, floats
+from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
+
+_MOST_SOLVES = 8  # with one Cholesky factor; one is enough unless the ridge is tiny
+
+
+def fit(
+    features: Array,
+    labels: Array,
+    loss: Loss,
+    ridge: float,
+    *,
+    tolerance: float | None = None,
+    gradient_norm: float = 0.0,
+    factorise: bool | None = None,
+) -> Fitted:
+    """Minimise (1/n) Σ ℓ(y(⟨w, f⟩ + b)) + (ridge/2)‖w‖² over w and b.
+
+    Parameters
+    ----------
+    features : array
+        (n, p), float64 or float32; a torch tensor is fitted where it lives.
+    labels : array
+        (n,), +1 or −1, both present.
+    loss : Loss
+        Any loss of the margin.
+    ridge : float
+        λ ≥ 0. With 0 the minimiser must exist (`NoMinimiserError` otherwise).
+    tolerance : float, optional
+        Largest certificate accepted; 1e-8 for float64, 1e-6 for float32.
+    gradient_norm : float, optional
+        A gradient this small is accepted too, whatever its certificate.
+    factorise : bool, optional
+        Cholesky from the start (True) or only if conjugate gradients fail (False); by default
+        whichever is cheaper at that size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetoken import Logistic
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.sign(rng.standard_normal(500))
+    >>> features = rng.standard_normal((500, 3)) + labels[:, None]
+    >>> fitted = fit(features, labels, Logistic(), ridge=0.1)
+    >>> fitted.weights.round(2).tolist(), fitted.certificate < 1e-8
+    ([0.68, 0.74, 0.8], True)
+    """
+    objective = Objective.of(features, labels, loss, ridge, tolerance, gradient_norm)
+    if ridge == 0 and objective.features.shape[0] <= objective.features.shape[1]:
+        n, p = objective.features.shape
+        raise NoMinimiserError(
+            f"fit: with ridge=0 and {n} samples of {p} features infinitely many readouts fit the "
+            "data equally well; use a positive ridge"
+        )
+    fitted = minimise(objective, factorise)
+    if fitted is not None:
+        return fitted
+    if isinstance(loss, Square):
+        return _fit_square(objective)
+    if objective.n >= objective.features.shape[1]:
+        return minimise_kinked(objective)
+    # conjugate gradients were too slow, and n < p: factorisations of an n×n matrix are cheaper
+    dual, reduced = fit_gram(
+        objective.features @ objective.features.T, labels, loss, ridge, tolerance=tolerance
+    )
+    weights = objective.features.T @ dual
+    counts = reduced.steps, reduced.products
+    fitted, accepted = objective.judge(weights, reduced.bias, *counts, stuck=True)
+    if not accepted:
+        raise ConvergenceError(objective.shortfall(fitted.certificate))
+    return fitted
+
+
+def fit_gram(
+    gram: Array, labels: Array, loss: Loss, ridge: float, *, tolerance: float | None = None
+) -> tuple[Array, Fitted]:
+    """The same fit when only K = FFᵀ (n, n) is known: w = Fᵀa.
+
+    Returns a (n,) and the fit; its `weights` are w in another basis, so ‖weights‖ = ‖w‖.
+
+    >>> import numpy as np
+    >>> from sparsetoken import Logistic
+    >>> features = np.random.default_rng(1).standard_normal((6, 20))
+    >>> labels = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+    >>> dual, _ = fit_gram(features @ features.T, labels, Logistic(), ridge=0.1)
+    >>> direct = fit(features, labels, Logistic(), ridge=0.1)
+    >>> bool(np.allclose(features.T @ dual, direct.weights))
+    True
+    """
+    xp, gram = floats(gram)
+    if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
+        raise InvalidInput(f"fit_gram: gram must be a square matrix, got shape {tuple(gram.shape)}")
+    try:  # K = CCᵀ: the rows of C are features with this Gram matrix
+        root = algebra.cholesky(xp, gram)
+    except algebra.SingularError:  # keep the directions that count
+        values, vectors = xp.linalg.eigh(gram)
+        kept = values > float(xp.max(values)) * gram.shape[0] * float(xp.finfo(gram.dtype).eps)
+        scale = xp.sqrt(values[kept])
+        fitted = fit(vectors[:, kept] * scale, labels, loss, ridge, tolerance=tolerance)
+        return vectors[:, kept] @ (fitted.weights / scale), fitted
+    fitted = fit(root, labels, loss, ridge, tolerance=tolerance)
+    return algebra.solve_transposed_root(xp, root, fitted.weights), fitted
+
+
+def _fit_square(objective: Objective) -> Fitted:
+    """(F_cᵀF_c/n + λ) w = F_cᵀy/n with F_c centred; through n×n if there are fewer samples.
+
+    In the dual, w = F_cᵀa with (F_cF_cᵀ/n + λ) a = y_c/n. The factor also corrects its own
+    rounding: the same equation again, for what is left of the right-hand side.
+    """
+    xp, features, n = objective.xp, objective.features, objective.n
+    mean = xp.mean(features, axis=0)  # (p,)
+    wide = n < features.shape[1]
+    root = _factor(objective, mean, wide)
+    level = float(xp.mean(objective.labels))
+    unknown, residual = 0.0, objective.labels - level  # w, or a
+    for steps in range(1, _MOST_SOLVES + 1):
+        pull = residual / n if wide else features.T @ (residual / n)
+        unknown = unknown + algebra.solve_root(xp, root, pull - objective.ridge * unknown)
+        weights = features.T @ (unknown - xp.mean(unknown)) if wide else unknown
+        fitted, accepted = objective.judge(weights, level - float(mean @ weights), steps, steps)
+        if accepted:
+            return fitted
+        residual = objective.labels - fitted.scores
+    fitted, accepted = objective.judge(fitted.weights, fitted.bias, steps, steps, stuck=True)
+    if accepted:
+        return fitted
+    raise ConvergenceError(objective.shortfall(fitted.certificate))
+
+
+def _factor(objective: Objective, mean: Array, wide: bool) -> Array:
+    """The Cholesky factor of the centred Gram matrix over n, plus λ."""
+    xp, features, n = objective.xp, objective.features, objective.n
+    if wide:
+        gram = features @ features.T
+        across = features @ mean  # FF̄: centring both sides of the Gram matrix
+        gram -= across[:, None] + across[None, :] - float(mean @ mean)
+    else:
+        gram = algebra.outer_gram(xp, features)
+        gram -= n * mean[:, None] * mean[None, :]
+    gram /= n
+    algebra.add_to_diagonal(xp, gram, objective.ridge)
+    try:
+        return algebra.cholesky(xp, gram)
+    except algebra.SingularError as error:
+        raise NoMinimiserError(
+            f"fit: ridge={objective.ridge:g} is too small for features that are linearly "
+            f"dependent to rounding ({error})"
+        ) from None

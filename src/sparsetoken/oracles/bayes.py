@@ -1,0 +1,103 @@
+r"""The Bayes test, sampled: e_R(pe^{θg})/e_R(p) · e^{−Rθ²/2} against (1−π)/π, p position weights.
+
+One token is integrated out: e_R(all) = e_R(rest) + x e_{R−1}(rest) is linear in its x = pe^{θg}, so
+that the test is a threshold on its g. In a positive sample it is a token that carries the signal;
+in a negative one it is the largest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, ndtr
+
+from sparsetoken.model.task import Task
+from sparsetoken.oracles.attention import mean_of_replicates, sampled_threshold
+from sparsetoken.oracles.exact import mean_and_maximum
+from sparsetoken.oracles.extremes import REPLICATES, Rest, Tokens, row_blocks
+from sparsetoken.oracles.symmetric import log_elementary
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class BayesOracle:
+    """The likelihood ratio against (1−π)/π. `orders`, for position weights, place the tokens.
+
+    A row of `orders` holds all positions in the order of: the token left out, `signal`, `noise`
+    (first array, positive samples); the token left out, `negative` (second array).
+    """
+
+    task: Task
+    rest: Rest
+    orders: tuple[NDArray[np.uint16], NDArray[np.uint16]] | None = None
+
+    def error(self, strength: float, few: bool = False) -> Estimate:
+        """The sampled error, held below those of the mean and the maximum, which are exact."""
+        bound = min(extreme.error(strength) for extreme in mean_and_maximum(self.task))
+        if strength == 0:
+            return Estimate(bound)
+        sampled = self._sampled(strength, few)
+        return Estimate(min(bound, sampled), min(bound, sampled.standard_error))
+
+    def threshold(self, error: float) -> Estimate:
+        guess = min(extreme.threshold(error) for extreme in mean_and_maximum(self.task))
+        return sampled_threshold(self.error, error, guess)
+
+    def _sampled(self, strength: float, few: bool) -> Estimate:
+        draws, prevalence = len(self.rest.lower), self.task.prevalence
+        losses = np.empty(max(draws // REPLICATES, 256) if few else draws)
+        level = self._level(strength)
+        for rows in row_blocks(len(losses), self.rest.noise.seen.shape[1] + self.task.sparsity):
+            signal, noise, negative, lower = self.rest.rows(rows)
+            values = np.hstack([signal.seen + strength, noise.seen]) * strength
+            cut = self._cut(values, strength, level, noise, rows, 0)
+            miss = ndtr(cut - strength)
+            cut = self._cut(negative.seen * strength, strength, level, negative, rows, 1)
+            alarm = ndtr(-np.maximum(cut, lower)) / ndtr(-lower)
+            losses[rows] = prevalence * miss + (1 - prevalence) * alarm
+        return Estimate(losses.mean()) if few else mean_of_replicates(losses)
+
+    def _level(self, strength: float) -> float:
+        """log of what e_R(pe^{θg}) must exceed: (1−π)/π · e_R(p) · e^{Rθ²/2}."""
+        size, length, prevalence = self.task.sparsity, self.task.length, self.task.prevalence
+        if self.task.places is None:
+            log_sum = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
+        else:
+            log_sum = log_elementary(np.log([self.task.places]), size)[1][0]
+        return float(math.log((1 - prevalence) / prevalence) + log_sum + size * strength**2 / 2)
+
+    def _cut(
+        self,
+        values: FloatArray,
+        strength: float,
+        level: float,
+        hidden: Tokens,
+        rows: slice,
+        side: int,
+    ) -> FloatArray:
+        """The missing token's g at which e_R(rest) + pe^{θg} e_{R−1}(rest) is at the level."""
+        own: FloatArray | float = 0.0
+        if self.orders is not None and self.task.places is not None:
+            log_weights = np.log(self.task.places)[self.orders[side][rows]]
+            values, own = values + log_weights[:, 1:], log_weights[:, 0]
+        below, at = log_elementary(values, self.task.sparsity, (hidden, strength))
+        with np.errstate(divide="ignore"):
+            log_missing = level + np.log(-np.expm1(np.minimum(at - level, 0.0)))
+        return np.asarray((log_missing - below - own) / strength)
+
+
+def sampled_orders(
+    task: Task, draws: int, seed: int
+) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+    """Positions in random order; in a positive sample those that carry the signal come first."""
+    rng = np.random.default_rng([seed, 1])
+    positive, negative = np.empty((2, draws, task.length), dtype=np.uint16)
+    for rows in row_blocks(draws, task.length):
+        ranks = rng.random(positive[rows].shape)
+        negative[rows] = np.argsort(ranks, axis=1)
+        positive[rows] = np.argsort(ranks - task.sample_places(len(ranks), rng), axis=1)
+    return positive, negative

@@ -1,0 +1,254 @@
+r"""The noise of one sample as the oracle needs it: few numbers, however long the sample is.
+
+**Tokens.** N draws of n independent N(0, 1) tokens, in decreasing order by Rényi's representation,
+with E_i standard exponentials:
+
+    Γ_j = Σ_{i≤j} E_i/(n−i+1),   P_j = 1 − e^{−Γ_j} the upper tail,   g_(j) = −Φ⁻¹(P_j).
+
+No statistic here minds the order, and a Sobol sequence whose first coordinates are the largest
+tokens is three to ten times as precise as one that draws them side by side.
+
+Up to 512 tokens are all drawn: exact. Of more, only the k largest are; given t = g_(k) the other
+m = n − k, *hidden*, are independent N(0, 1) conditioned to lie below t. They enter through sums of
+e^{sg} and ge^{sg}, which are replaced by their joint Gaussian limit, with exact means and
+covariances from M(s) = E[e^{s(g−t)} | g < t]: with q(x) = e^{x²/2}Φ(−x) and x = s − t,
+
+    M = e^{−t²/2} q/Φ(t),   M′ = e^{−t²/2}(xq − (2π)^{-½})/Φ(t),
+    M″ = e^{−t²/2}((1+x²)q − x(2π)^{-½})/Φ(t).
+
+**That central limit is the only approximation**: the tokens that could make a sum heavy-tailed are
+the ones that are drawn. (Of the power sums Σe^{iθg} the third and higher, which hardly matter, are
+kept at their means.)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import erfcx, ndtr, ndtri
+
+from sparsetoken.support.arrays import FloatArray
+
+REPLICATES = 16  # independent scrambles: their spread is the standard error
+ALL_DRAWN = 512  # tokens up to which every one is drawn
+LARGEST = 256  # tokens drawn of a longer block
+MOST_NUMBERS = 10_500_000  # kept for one class of samples: 84 MB
+MOST_TOKENS = MOST_NUMBERS >> 10  # what can be drawn one by one: 2^10 samples of them are kept
+_MOST_SAMPLES = 1 << 16
+_SOBOL_DIMENSIONS = 1200  # beyond, pseudo-random numbers are as good
+_ROOT_TAU = np.sqrt(2 * np.pi)
+
+
+class Tokens(NamedTuple):
+    """N draws of n = k + `hidden` independent N(0, 1) tokens."""
+
+    seen: FloatArray  # (N, k), decreasing along a row
+    hidden: int  # how many lie below the last one seen
+    shocks: FloatArray  # (N, 2), the standard normals of the hidden tokens' sums
+
+    def rows(self, chosen: slice) -> Tokens:
+        """The same tokens in some of the draws."""
+        return Tokens(self.seen[chosen], self.hidden, self.shocks[chosen])
+
+
+def draw_tokens(
+    counts: tuple[int, ...],
+    seed: np.random.SeedSequence,
+    *,
+    largest: int = LARGEST,
+    draws: int | None = None,
+) -> list[Tokens]:
+    """One `Tokens` for each count, jointly: row i of all of them is draw i.
+
+    Rows come in `REPLICATES` independent replicates of equal size, one after the other. A block of
+    more than max(512, 2·largest) tokens keeps its `largest`. `draws` overrules `sample_size`.
+
+    >>> short, long = draw_tokens((3, 10**6), np.random.SeedSequence(0))
+    >>> short.seen.shape, short.hidden, long.seen.shape, long.hidden
+    ((32768, 3), 0, (32768, 256), 999744)
+    """
+    kept, widths = [_kept(n, largest) for n in counts], _widths(counts, largest)
+    size = (draws or sample_size(sum(widths))) // REPLICATES
+    blocks = [
+        Tokens(np.empty((size * REPLICATES, k)), n - k, np.empty((size * REPLICATES, 2 * (n > k))))
+        for n, k in zip(counts, kept, strict=True)
+    ]
+    for replicate, stream in enumerate(seed.spawn(REPLICATES)):
+        points = _uniform_points(size, sum(widths), np.random.default_rng(stream))
+        rows = slice(replicate * size, (replicate + 1) * size)
+        for tokens, n, part in zip(
+            blocks, counts, np.split(points, np.cumsum(widths)[:-1], axis=1), strict=True
+        ):
+            k = tokens.seen.shape[1]
+            tokens.seen[rows] = _largest(part[:, :k], n)
+            tokens.shocks[rows] = ndtri(part[:, k:])
+    return blocks
+
+
+class Rest(NamedTuple):
+    """Tokens of positive and negative samples, but for one token that is left to integrals.
+
+    Left out are one of the tokens that carry the signal, and the largest token of a negative
+    sample, which is N(0, 1) above `lower`.
+    """
+
+    signal: Tokens  # R − 1 tokens that carry the signal in a positive sample
+    noise: Tokens  # L − R tokens that do not
+    negative: Tokens  # L − 1 tokens
+    lower: FloatArray  # (N,)
+
+    def rows(self, chosen: slice) -> Rest:
+        """The same in some of the draws."""
+        signal, noise, negative = (tokens.rows(chosen) for tokens in self[:3])
+        return Rest(signal, noise, negative, self.lower[chosen])
+
+
+@lru_cache(maxsize=1)  # 84 MB; many strengths of one length follow one another
+def draw_rest(
+    length: int, sparsity: int, seed: int, *, largest: int = LARGEST, most: int | None = None
+) -> Rest:
+    """What is random in the samples of a task with L ≥ 2 tokens, R of them with signal.
+
+    `most`, a power of two, limits the number of draws further than memory does.
+
+    >>> rest = draw_rest(10**6, 1, seed=0)
+    >>> rest.signal.seen.shape, rest.noise.seen.shape, rest.negative.seen.shape
+    ((32768, 0), (32768, 256), (32768, 255))
+    """
+    one, two = np.random.SeedSequence(seed).spawn(2)
+    counts = (sparsity - 1, length - sparsity)
+    size = sample_size(sum(_widths(counts, largest)))
+    size = size if most is None else min(size, most)
+    signal, noise = draw_tokens(counts, one, largest=largest, draws=size)
+    (every,) = draw_tokens((length,), two, largest=largest, draws=len(noise.seen))
+    negative = Tokens(every.seen[:, 1:], every.hidden, every.shocks)
+    return Rest(signal, noise, negative, every.seen[:, 1])
+
+
+def drawn_tokens(length: int, sparsity: int, largest: int = LARGEST) -> int:
+    """How many tokens of a sample `draw_rest` draws one by one."""
+    return _kept(sparsity - 1, largest) + _kept(length - sparsity, largest)
+
+
+def _kept(count: int, largest: int) -> int:
+    return count if count <= max(ALL_DRAWN, 2 * largest) else largest
+
+
+def _widths(counts: tuple[int, ...], largest: int) -> list[int]:
+    """Numbers in a draw of each block: its tokens, and the two shocks of hidden ones."""
+    return [_kept(n, largest) + 2 * (n > _kept(n, largest)) for n in counts]
+
+
+def sample_size(width: int) -> int:
+    """Draws of `width` numbers each: a power of two between 2^10 and 2^16 that memory allows."""
+    fitting = MOST_NUMBERS // max(width, 1)
+    return min(_MOST_SAMPLES, max(1 << 10, 1 << max(fitting.bit_length() - 1, 0)))
+
+
+def _uniform_points(size: int, width: int, rng: np.random.Generator) -> FloatArray:
+    """(size, width) points in the open cube: scrambled Sobol, or pseudo-random if very many."""
+    if width == 0:
+        return np.empty((size, 0))
+    if width > _SOBOL_DIMENSIONS:
+        return np.maximum(rng.random((size, width)), 2.0**-53)
+    from scipy.stats import qmc  # heavy: only when something is drawn
+
+    points: FloatArray = qmc.Sobol(width, scramble=True, rng=rng).random(size)
+    points += 2.0**-31  # the middle of the cells of 30-bit points: never 0 or 1
+    return points
+
+
+def _largest(points: FloatArray, n: int) -> FloatArray:
+    """The k largest of n standard normals, decreasing, from k uniforms."""
+    gaps = -np.log1p(-points)
+    gaps /= n - np.arange(points.shape[1])
+    tails = np.cumsum(gaps, axis=1)  # Γ_j; whichever tail is small is computed without loss
+    return np.where(tails < 0.7, -ndtri(-np.expm1(-tails)), ndtri(np.exp(-tails)))
+
+
+def hidden_moments(t: FloatArray, s: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """M(s), M′(s), M″(s): moments of e^{s(g−t)} for a standard normal g below t.
+
+    >>> m, slope, curvature = hidden_moments(np.array([1.0]), 0.0)
+    >>> round(float(m[0]), 12)
+    1.0
+    """
+    x = s - t
+    q = 0.5 * erfcx(x / np.sqrt(2.0))
+    scale = np.exp(-0.5 * t**2) / ndtr(t)
+    return (
+        scale * q,
+        scale * (x * q - 1 / _ROOT_TAU),
+        scale * ((1 + x**2) * q - x / _ROOT_TAU),
+    )
+
+
+class SoftmaxSums(NamedTuple):
+    """Σ e^{τg} and Σ g e^{τg} of some tokens, as log Σ e^{τg} and the mean under softmax(τg)."""
+
+    log_total: FloatArray  # (N,)
+    mean: FloatArray  # (N,)
+
+    def rows(self, chosen: slice) -> SoftmaxSums:
+        """The same sums in some of the draws."""
+        return SoftmaxSums(self.log_total[chosen], self.mean[chosen])
+
+    def shifted(self, shift: float, sharpness: float) -> SoftmaxSums:
+        """The same tokens, each moved by `shift`."""
+        return SoftmaxSums(self.log_total + sharpness * shift, self.mean + shift)
+
+    def joined(self, other: SoftmaxSums) -> SoftmaxSums:
+        """Both sets of tokens together."""
+        log_total = np.logaddexp(self.log_total, other.log_total)
+        with np.errstate(invalid="ignore"):
+            share = np.where(log_total > -np.inf, np.exp(other.log_total - log_total), 0.0)
+        return SoftmaxSums(log_total, self.mean + share * (other.mean - self.mean))
+
+
+def softmax_sums(tokens: Tokens, sharpness: float) -> SoftmaxSums:
+    """The sums over all n tokens of every draw.
+
+    >>> sums = softmax_sums(Tokens(np.array([[1.0, 3.0]]), 0, np.empty((1, 0))), 0.0)
+    >>> round(float(np.exp(sums.log_total[0])), 12), float(sums.mean[0])
+    (2.0, 2.0)
+    """
+    draws, width = tokens.seen.shape
+    if width == 0:
+        return SoftmaxSums(np.full(draws, -np.inf), np.zeros(draws))
+    log_total, mean = np.empty(draws), np.empty(draws)
+    for rows in row_blocks(draws, width):
+        seen = tokens.seen[rows]
+        top = seen.max(axis=1)
+        weights = np.exp(sharpness * (seen - top[:, None]))
+        total, first = weights.sum(axis=1), np.einsum("nk,nk->n", weights, seen)
+        if tokens.hidden:
+            t = seen[:, -1]
+            scale = np.exp(sharpness * (t - top))
+            below, centred = _hidden_softmax(tokens.rows(rows), t, sharpness)
+            total += scale * below
+            first += scale * (centred + t * below)
+        log_total[rows], mean[rows] = sharpness * top + np.log(total), first / total
+    return SoftmaxSums(log_total, mean)
+
+
+def _hidden_softmax(tokens: Tokens, t: FloatArray, s: float) -> tuple[FloatArray, FloatArray]:
+    """Σ e^{s(g−t)} and Σ (g−t)e^{s(g−t)} over the hidden tokens: a Gaussian pair."""
+    mean, slope, _ = hidden_moments(t, s)
+    second, cross, square = hidden_moments(t, 2 * s)
+    variance = np.maximum(second - mean**2, 0.0)
+    covariance = cross - mean * slope
+    deviation = np.sqrt(variance)
+    along = np.divide(covariance, deviation, out=np.zeros_like(t), where=deviation > 1e-9)
+    across = np.sqrt(np.maximum(square - slope**2 - along**2, 0.0))
+    m, root = tokens.hidden, np.sqrt(tokens.hidden)
+    one, two = tokens.shocks.T
+    total = np.maximum(m * mean + root * deviation * one, 0.0)
+    return total, m * slope + root * (along * one + across * two)
+
+
+def row_blocks(draws: int, width: int) -> list[slice]:
+    """Slices of at most 4096 rows and about 2^19 numbers: temporaries stay small, and in cache."""
+    size = min(max(1, (1 << 19) // max(width, 1)), 1 << 12)
+    return [slice(start, min(start + size, draws)) for start in range(0, draws, size)]

@@ -1,0 +1,1 @@
+"""Before labels: which pooling, how many samples."""

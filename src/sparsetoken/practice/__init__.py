@@ -1,1 +1,0 @@
-"""Your own data: which pooling, how many samples."""

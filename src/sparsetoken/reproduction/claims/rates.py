@@ -1,0 +1,96 @@
+"""Corollary 2: with the square loss the excess error falls like one over the samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sparsetoken.figures import Panel
+from sparsetoken.model.classifiers import Attention, Classifier
+from sparsetoken.model.losses import Square
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.reproduction.claim import (
+    CLASSIFIERS,
+    PAPER,
+    RIDGE,
+    Ask,
+    Claim,
+    Judgement,
+    Scale,
+    Table,
+    agreement,
+    collect,
+    compare,
+    finite,
+    rows,
+    slope,
+)
+from sparsetoken.studies.cells import Cell, grid
+from sparsetoken.theory.alignment import align
+
+_LINE = np.geomspace(4, 4000, 25)  # samples per feature
+_DOTS = (8.0, 16.0, 32.0)
+_EXCESS = "excess test error, square loss"
+
+
+def compute(scale: Scale, ask: Ask) -> Table:
+    """Test error less its limit, against samples per feature."""
+    cells: list[Cell] = []
+    per_dim = {name: PAPER.length if name == "vectorized" else 1 for name in CLASSIFIERS}
+    for name, classifier in _classifiers().items():
+        same = {"task": PAPER, "loss": Square(), "ridge": RIDGE, "classifier": classifier}
+        samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim[name]
+        cells += grid(readout_samples=[*samples.tolist(), math.inf], **same)
+        cells += grid(
+            readout_samples=[per_dim[name] * each for each in _DOTS], **same,
+            **finite(scale, max(10, scale.dim // (2 * per_dim[name]))),
+        )  # fmt: skip
+    answers = ask(cells)
+    parts = []
+    for name in CLASSIFIERS:
+        mine = answers[answers.classifier == name]
+        found = compare(_EXCESS, name, mine, "readout_samples", "test_error")
+        limit = float(found[np.isinf(found.x)].theory.iloc[0])
+        found = found[np.isfinite(found.x)]
+        excess = found.assign(
+            x=found.x / per_dim[name],
+            theory=found.theory - limit,
+            simulation=found.simulation - limit,
+        )
+        parts.append(excess)
+        if name == "attention":
+            last = excess.sort_values("x").iloc[-1]
+            line = last.theory * last.x / _LINE
+            parts.append(rows(_EXCESS, "reference: 1/n", _LINE, theory=line))
+    return collect(parts)
+
+
+def _classifiers() -> dict[str, Classifier]:
+    """Attention with the query of the limit, so that its own fluctuations do not mix in."""
+    query = align(PAPER, Protocol(loss=Square(), ridge=RIDGE))
+    return {**CLASSIFIERS, "attention": Attention(query.cosine, query.sharpness)}
+
+
+def judge(table: Table) -> Judgement:
+    """Slope −1 in the theory, dots on the lines."""
+    checks = []
+    for name in CLASSIFIERS:
+        mine = table[table.series == name]
+        far = mine[(mine.x >= 100) & mine.theory.notna()]
+        what = f"excess error of {name}, theory, at least 100 samples per feature"
+        checks.append(slope(far.x, far.theory, -1.0, what))
+    dots = table[table.series.isin(list(CLASSIFIERS))]
+    checks += agreement(dots, "finite experiments")
+    return Judgement(checks)
+
+
+CLAIM = Claim(
+    "rates",
+    "Corollary 2",
+    "With the square loss the test error approaches its limit like one over the number of samples, "
+    "for each classifier.",
+    compute,
+    judge,
+    [Panel(_EXCESS, "readout samples per feature  $n_1/p$", "test error − limit", log="xy")],
+)

@@ -1,0 +1,1 @@
+"""Real architectures, trained (torch)."""

@@ -1,0 +1,64 @@
+"""Numbers and tables as text, anything as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNRESOLVED = 1e-12  # nothing here is known so well: smaller numbers are shown as such
+
+
+def number_text(value: Any, digits: int = 5) -> str:
+    """One cell of a table: a dash for what is missing, few digits, no 1e-253.
+
+    >>> [number_text(value) for value in (0.123456, 1e-253, float("nan"), None, 12, "attention")]
+    ['0.12346', '<1e-12', '–', '–', '12', 'attention']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if not isinstance(value, float):
+        return str(value)
+    if 0 < abs(value) < _UNRESOLVED:
+        return f"<{_UNRESOLVED:g}"
+    return f"{value:.{digits}g}"
+
+
+def table_text(frame: pd.DataFrame) -> str:
+    """A table for people."""
+    rows = [[str(name).replace("_", " ") for name in frame.columns]]
+    rows += [
+        [number_text(each) for each in row] for row in frame.astype(object).to_numpy().tolist()
+    ]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            word.ljust(width) if k == 0 else word.rjust(width)
+            for k, (word, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def json_text(content: Any) -> str:
+    """Anything as JSON, indented; see `json_ready`."""
+    return json.dumps(json_ready(content), indent=1)
+
+
+def json_ready(value: Any) -> Any:
+    """JSON has neither NaN nor infinity: null and the word inf.
+
+    >>> json_ready({"a": float("nan"), "b": [float("inf"), 1.5]})
+    {'a': None, 'b': ['inf', 1.5]}
+    """
+    if isinstance(value, dict):
+        return {key: json_ready(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(float(value))
+    return value

@@ -1,0 +1,243 @@
+"""A task estimated from labelled bags: intervals cover, noise is called noise, misfits are told."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import sparsetoken as st
+from sparsetoken.bags.mixture import Mixture, histogram
+from sparsetoken.bags.readout import ReadoutFit, sigmoid_fit
+from sparsetoken.fitting.fit import fit
+from sparsetoken.support.errors import InvalidInput
+
+PILOTS = [  # task, bags, dimension, coloured noise
+    (st.Task(10, 1, 4.0), 200, 30, False),
+    (st.Task(20, 3, 2.0), 400, 40, False),
+    (st.Task(10, 2, 2.5, prevalence=0.3), 300, 30, True),
+    (st.Task(10, 10, 0.8), 200, 30, False),
+    (st.Task(5, 1, 3.5, prevalence=0.2), 400, 20, True),
+]
+
+
+def pilot_of(task, bags, dim, seed, coloured=False, **settings):
+    sample = task.sample(bags, dim, rng=seed)
+    tokens = sample.tokens
+    if coloured:
+        rng = np.random.default_rng(seed + 999)
+        turn = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+        tokens = tokens @ (turn * np.geomspace(0.3, 3.0, dim)) + 5.0
+    return st.estimate_task(tokens, sample.labels, **settings)
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth():
+    """100 pilots of five tasks, on all of which the plan's error is far better than chance."""
+    strength, sparsity = [], []
+    for task, bags, dim, coloured in PILOTS:
+        assert st.plan(task, dim, samples=bags).best.value < 0.7 * min(
+            task.prevalence, 1 - task.prevalence
+        )
+        for seed in range(20):
+            pilot = pilot_of(task, bags, dim, seed, coloured, resamples=100)
+            assert pilot.found and not pilot.diagnosis.problems, (task, seed)
+            strength.append(pilot.strength.low <= task.strength <= pilot.strength.high)
+            slack = 1e-9  # a signal in all tokens is at the end of the range
+            low, high = pilot.sparsity.low - slack, pilot.sparsity.high + slack
+            sparsity.append(low <= task.sparsity <= high)
+    assert len(strength) == 100
+    assert 0.80 <= np.mean(strength) <= 0.98
+    assert 0.80 <= np.mean(sparsity) <= 0.98
+
+
+def test_noise_is_called_noise():
+    for seed in range(20):
+        pilot = pilot_of(st.Task(10, 1, 0.0, prevalence=0.3), 150, 20, seed, resamples=20)
+        assert not pilot.found and pilot.task is None
+        assert "No signal was found" in pilot.summary()
+    with pytest.raises(InvalidInput, match="no signal was found in 150 bags"):
+        pilot.plan(samples=1000)
+    assert json.loads(pilot.to_json())["task"] is None
+
+
+def test_long_bags_are_no_signal():
+    """Lengths that go with the label: noise all the same."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(150) % 2
+        bags = [rng.standard_normal((2 if label else 40, 10)) for label in labels]
+        assert not st.estimate_task(bags, labels, resamples=20).found
+
+
+@pytest.mark.parametrize("strength", [30.0, 60.0, 1e4])
+def test_strong_signals_are_not_capped(strength):
+    pilot = pilot_of(st.Task(6, 1, strength), 80, 5, seed=0, resamples=40)
+    assert pilot.strength.value == pytest.approx(strength, rel=0.05)
+    assert pilot.sparsity.value == pytest.approx(1.0, abs=0.05)
+
+
+def test_noise_without_variance():
+    """A constant column is no misfit, constant tokens are no crash."""
+    sample = st.Task(6, 1, 4.0).sample(200, 8, rng=0)
+    tokens = sample.tokens.copy()
+    tokens[..., 3] = 2.0
+    pilot = st.estimate_task(tokens, sample.labels, resamples=20)
+    assert pilot.found and pilot.diagnosis.problems == ()
+    flat = st.estimate_task(np.ones((30, 3, 4)), np.arange(30) % 2, resamples=20)
+    assert not flat.found
+
+
+def test_the_estimate_feeds_the_plan():
+    task = st.Task(10, 2, 3.0, prevalence=0.4)
+    pilot = pilot_of(task, 600, 30, seed=1)
+    assert (pilot.task.length, pilot.task.sparsity) == (10, 2)
+    assert pilot.task.strength == pytest.approx(3.0, rel=0.1)
+    assert pilot.prevalence.low < 0.4 < pilot.prevalence.high
+    mine, truth = (x.plan(samples=1000) if x is pilot else st.plan(x, 30, samples=1000)
+                   for x in (pilot, task))  # fmt: skip
+    assert mine.best.classifier == truth.best.classifier == "attention"
+    assert mine.best.value == pytest.approx(truth.best.value, abs=0.02)
+    assert "A signal is there" in pilot.summary() and "The model fits" in pilot.summary()
+    content = json.loads(pilot.to_json())
+    assert content["task"]["sparsity"] == 2 and content["diagnosis"]["problems"] == []
+
+
+def test_sparse_and_dense_signals_are_told_apart():
+    sparse = pilot_of(st.Task(10, 1, 4.0), 300, 20, seed=0)
+    dense = pilot_of(st.Task(10, 10, 1.0), 300, 20, seed=0)
+    assert sparse.diagnosis.sparse is True and "a sparse signal fits better" in sparse.summary()
+    assert dense.diagnosis.sparse is not True  # a signal in all tokens is a mixture as well
+    assert abs(dense.diagnosis.sparse_gain[0]) < 0.1 < sparse.diagnosis.sparse_gain[0]
+    assert dense.sparsity.high == pytest.approx(10.0)
+    assert dense.task.sparsity >= 8
+
+
+def test_covariance_of_the_noise_has_intervals():
+    rng = np.random.default_rng(0)
+    truth = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.2], [0.0, -0.2, 0.5]])
+    inside = []
+    for _ in range(40):
+        tokens = rng.multivariate_normal(np.ones(3), truth, size=(60, 8))
+        found = st.estimate_task(tokens, np.arange(60) % 2, resamples=20).covariance
+        inside.append((found.low <= truth) & (truth <= found.high))
+    assert 0.82 <= np.mean(inside) <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x, rng: x + 0.7 * rng.standard_normal((len(x), 1, x.shape[2])), "not independent"),
+        (lambda x, rng: x * rng.exponential(1.0, x.shape) ** 1.5, "is not Gaussian"),
+        (lambda x, rng: x * np.where(np.arange(len(x)) % 7 == 0, 6.0, 1.0)[:, None, None],
+         "is not Gaussian"),
+    ],
+    ids=["shared", "heavy tails", "loud bags"],
+)  # fmt: skip
+def test_what_does_not_fit_is_told(change, words):
+    sample = st.Task(10, 2, 4.0).sample(300, 20, rng=3)
+    plain = st.estimate_task(sample.tokens, sample.labels, resamples=20)
+    assert plain.diagnosis.problems == ()
+    changed = change(sample.tokens, np.random.default_rng(4))
+    pilot = st.estimate_task(changed, sample.labels, resamples=20)
+    assert any(words in each for each in pilot.diagnosis.problems), pilot.diagnosis.problems
+    assert ("The model does not fit" in pilot.summary()) == pilot.found
+
+
+def test_noise_that_whitening_cannot_learn_is_told():
+    """Directions that are loud in half of the negative bags only."""
+    sample = st.Task(6, 1, 5.0).sample(200, 15, rng=5)
+    tokens = sample.tokens.copy()
+    negative = np.flatnonzero(sample.labels < 0)
+    tokens[negative[::2], :, 0] *= 8.0  # one half of the pilot, not the other
+    problems = st.estimate_task(tokens, sample.labels, resamples=20).diagnosis.problems
+    assert any("not white after whitening" in each for each in problems)
+    few = st.Task(3, 1, 5.0).sample(40, 80, rng=5)
+    problems = st.estimate_task(few.tokens, few.labels, resamples=20).diagnosis.problems
+    assert any("too few to learn the covariance" in each for each in problems)
+
+
+def test_ragged_bags_and_labels_of_any_kind():
+    rng = np.random.default_rng(0)
+    sample = st.Task(30, 3, 4.0).sample(300, 12, rng=0)
+    order = np.argsort(~sample.places, axis=1, kind="stable")  # signal tokens first, none is lost
+    tokens = np.take_along_axis(sample.tokens, order[..., None], axis=1)
+    lengths = rng.integers(5, 31, 300)
+    bags = [bag[:length] for bag, length in zip(tokens, lengths, strict=True)]
+    words = np.where(sample.labels > 0, "yes", "no")
+    pilot = st.estimate_task(bags, words)
+    assert pilot.sparsity.low < 3 < pilot.sparsity.high
+    assert pilot.strength.value == pytest.approx(4.0, rel=0.1)
+    assert pilot.length.value == pytest.approx(lengths.mean())
+    assert pilot.lengths[0] == lengths.min() and pilot.lengths[-1] == lengths.max()
+    assert any("lengths differ" in each for each in pilot.diagnosis.problems)
+    again = st.estimate_task(bags, words)
+    assert again.strength == pilot.strength  # the seed is fixed
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"y": [0] * 5 + [1] * 15}, "at least 8 bags of each class, got 5 of the first one"),
+        ({"y": [0] * 20}, "needs two classes, got 1 class"),
+        ({"y": [0, 1]}, "inconsistent numbers of samples"),
+        ({"y": None}, "requires y to be passed"),
+        ({"level": 1.0}, "level must be"),
+        ({"resamples": 3}, "resamples must be a whole number"),
+        ({"X": np.full((20, 2, 3), np.nan)}, "Input X contains NaN"),
+        ({"X": np.ones((20, 6))}, "X must be an array .n, tokens, dim."),
+    ],
+)
+def test_wrong_input(change, words):
+    given = {"X": np.random.default_rng(0).standard_normal((20, 2, 3)), "y": np.arange(20) % 2}
+    with pytest.raises(InvalidInput, match=words):
+        st.estimate_task(**(given | change))
+
+
+@pytest.mark.parametrize("share", [None, 0.2])
+@pytest.mark.parametrize(("rho", "delta"), [(0.1, 3.0), (0.4, 1.2), (0.02, 6.0)])
+def test_mixtures_are_the_likeliest(rho, delta, share):
+    """Against a general optimiser on values that are not binned."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(5000) + delta * (rng.random(5000) < rho)
+    found = Mixture.fit(histogram(values[None]), share)
+
+    def cost(x):
+        chance = 1 / (1 + np.exp(-x[0])) if share is None else share
+        gain = np.clip(x[1] * values - x[1] ** 2 / 2, -700, 700)
+        return -np.mean(np.log1p(chance * np.expm1(gain)))
+
+    odds = np.log(found.share[0] / (1 - found.share[0]))
+    for start in (0.5, delta):
+        best = minimize(cost, [np.log(rho / (1 - rho)), start], method="Nelder-Mead")
+        assert cost([odds, found.shift[0]]) < best.fun + 1e-5
+    if share is not None:
+        assert found.share[0] == share
+
+
+@pytest.mark.parametrize("loss", [st.Logistic(), st.Square(), st.SquaredHinge(), st.Huber()])
+@pytest.mark.parametrize(("n", "p"), [(60, 30), (30, 60)])
+def test_readouts_are_those_of_the_simulation(loss, n, p):
+    """The weighted fit beside the certified one, from either end of the ridges."""
+    rng = np.random.default_rng(1)
+    labels = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    features = rng.standard_normal((n, p)) + 0.3 * labels[:, None]
+    start = None
+    for ridge in (10.0, 0.1, 1e-3):
+        mine = start = ReadoutFit(features, labels, np.full(n, 2.0))(loss, ridge, start)
+        certified = fit(features, labels, loss, ridge)
+        np.testing.assert_allclose(mine[:-1], certified.weights, atol=1e-5)
+        assert mine[-1] == pytest.approx(certified.bias, abs=1e-5)
+
+
+def test_sigmoids_that_scores_cannot_fit():
+    labels = np.where(np.arange(40) % 4 == 0, 1.0, -1.0)
+    ones = np.ones(40)
+    slope, offset = sigmoid_fit(-labels, labels, ones)  # the wrong way round
+    assert slope == 0 and 1 / (1 + np.exp(-offset)) == pytest.approx(0.25, abs=0.05)
+    slope, offset = sigmoid_fit(5 * labels, labels, ones)  # separated: Platt's targets
+    assert 0 < slope < 10
+    slope, _ = sigmoid_fit(np.zeros(40), labels, ones)
+    assert np.isfinite(slope)

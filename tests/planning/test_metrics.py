@@ -1,0 +1,102 @@
+"""What a planner makes good, against closed forms; wrong questions get a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+import sparsetoken as st
+from sparsetoken.model.scores import Mixture, Scores
+from sparsetoken.planning.metrics import Goal
+from sparsetoken.support.errors import InvalidInput
+
+ONE = np.ones(1)
+
+
+def gaussians(gap, prevalence=0.3):
+    """Scores N(gap/2, 1) and N(−gap/2, 1)."""
+    return Scores(Mixture(ONE * gap / 2, ONE, ONE), Mixture(-ONE * gap / 2, ONE, ONE), prevalence)
+
+
+def test_values_of_two_gaussians():
+    scores = gaussians(2.0)
+    assert Goal().value(scores) == pytest.approx(ndtr(-1))
+    assert Goal("auc").value(scores) == pytest.approx(ndtr(np.sqrt(2)))
+    sensitivity = Goal("sensitivity", specificity=0.9).value(scores)
+    assert sensitivity == pytest.approx(ndtr(2 - ndtri(0.9)))
+    assert Goal("average precision").value(scores) == scores.average_precision
+
+
+@pytest.mark.parametrize(("alarm", "miss"), [(1.0, 1.0), (1.0, 20.0), (5.0, 0.5), (1.0, 1e4)])
+def test_cost_is_that_of_the_best_threshold(alarm, miss):
+    """For two equal Gaussians it is where the likelihood ratio is that of the costs."""
+    prevalence, gap = 0.3, 2.0
+    odds = (1 - prevalence) * alarm / (prevalence * miss)
+    threshold = np.log(odds) / gap
+    best = prevalence * miss * ndtr(threshold - 1) + (1 - prevalence) * alarm * ndtr(-threshold - 1)
+    goal = Goal("cost", cost_false_positive=alarm, cost_false_negative=miss)
+    assert goal.value(gaussians(gap, prevalence)) == pytest.approx(best, rel=1e-4)
+
+
+def test_badness_is_small_when_things_are_good():
+    better, worse = gaussians(3.0), gaussians(1.5)
+    for goal in (
+        Goal(),
+        Goal("auc"),
+        Goal("average precision"),
+        Goal("sensitivity", specificity=0.9),
+        Goal("cost", cost_false_negative=5.0),
+    ):
+        assert goal.badness(better) < goal.badness(worse)
+        task = st.Task(5, 1, 1.0, prevalence=0.3)
+        assert goal.badness(worse) < goal.hopeless(task)
+        assert goal.badness(gaussians(1e-4)) <= goal.hopeless(task) * 1.7  # error: own threshold
+        assert goal.of_badness(goal.bad(0.3)) == pytest.approx(0.3)
+        assert goal.words
+
+
+TASK = st.Task(10, 1, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({}, "give samples= (what is reached with them?) or a target"),
+        ({"samples": 100, "dim": 2}, "dim must be a whole number between 3 and 1000000, got 2"),
+        ({"samples": 3}, "samples must be a whole number between 4 and"),
+        ({"samples": 10**9}, "samples must be a whole number between 4 and 1000000"),
+        ({"samples": 100.5}, "samples must be a whole number"),
+        ({"target_error": 0.0}, "target_error must be above 0 (no number of samples gets there)"),
+        ({"target_error": -1}, "target_error must be above 0"),
+        ({"target_error": 0.5}, "target_error must be below 0.5 (calling every sample negative"),
+        ({"target_error": 0.9}, "ask for less, or for target_auc"),
+        ({"target_error": float("nan")}, "target_error must be a finite number"),
+        ({"target_error": "low"}, "target_error must be a finite number"),
+        ({"target_auc": 0.4}, "target_auc must be above 0.5 (a coin reaches that"),
+        ({"target_auc": 1.0}, "target_auc must be a number below 1"),
+        ({"target_average_precision": 0.5}, "target_average_precision must be above 0.5"),
+        ({"target_error": 0.1, "target_auc": 0.9}, "one target must be given"),
+        ({"target_sensitivity": 0.9}, "sensitivity needs specificity="),
+        ({"target_sensitivity": 0.05, "specificity": 0.9}, "must be above 0.1"),
+        ({"samples": 100, "specificity": 0.9}, "specificity goes with target_sensitivity"),
+        ({"samples": 100, "cost_false_negative": 2}, "cost_false_negative goes with target_cost"),
+        ({"samples": 100, "metric": "cost"}, "cost needs cost_false_positive= or"),
+        ({"samples": 100, "metric": "cost", "cost_false_positive": -1}, "must be a number above 0"),
+        ({"target_cost": 9, "cost_false_negative": 10}, "target_cost must be below 0.5"),
+        ({"samples": 100, "metric": "f1"}, "metric must be one of 'error', 'auc'"),
+        ({"target_auc": 0.9, "metric": "error"}, "metric must be 'auc' with target_auc"),
+        ({"target_error": 0.1, "unknown": "strength"}, "two unknowns, samples and strength"),
+        ({"samples": 100, "target_error": 0.1}, "say unknown='strength'"),
+        ({"samples": 100, "unknown": "strength"}, "needs a target such as target_error="),
+        ({"samples": 100, "unknown": "dim"}, "unknown must be 'samples', 'strength' or 'length'"),
+        ({"samples": 100, "dim": 1}, "dim must be a whole number between 3 and 1000000"),
+        ({"samples": 100, "task": "easy"}, "task must be a Task"),
+        ({"samples": 100, "loss": "logistic"}, "loss must be a loss such as"),
+    ],
+)
+def test_wrong_questions(question, words):
+    with pytest.raises(InvalidInput) as caught:
+        st.plan(**{"task": TASK, "dim": 100} | question)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
