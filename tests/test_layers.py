@@ -26,7 +26,9 @@ ROOMS = {
         "training_sets finite_size prediction"
     ).split(),
     "oracles": "exact extremes symmetric attention bayes sampled oracle detection regret".split(),
-    "fitting": "algebra objective newton interior fit separability joint".split(),
+    "fitting": (
+        "algebra objective newton interior fit calibration separability groups joint"
+    ).split(),
     "simulation": (
         "devices outcome reduced tokens settings results experiment universality"
     ).split(),
@@ -41,7 +43,7 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "trust metrics descent tuning tuners inverse options outlook advice plan".split(),
     "bags": (
-        "bags mixture whitening query readout classification estimators comparison diagnosis "
+        "bags mixture whitening query poolings training validation estimators comparison diagnosis "
         "findings pilot readers storage"
     ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
@@ -80,7 +82,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "mpi4py": {"execution.py"},
     "sklearn": {
         f"bags/{name}.py"
-        for name in ("whitening", "classification", "estimators", "comparison", "storage")
+        for name in ("whitening", "poolings", "validation", "estimators", "comparison", "storage")
     },
 }
 NOT_THEORY_OF_LAWS = {"task", "classifiers", "protocol"}

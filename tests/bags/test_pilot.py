@@ -10,8 +10,6 @@ from scipy.optimize import minimize
 
 import sparsetoken as st
 from sparsetoken.bags.mixture import Mixture, histogram
-from sparsetoken.bags.readout import ReadoutFit, sigmoid_fit
-from sparsetoken.fitting.fit import fit
 from sparsetoken.support.errors import InvalidInput
 
 PILOTS = [  # task, bags, dimension, coloured noise
@@ -215,29 +213,3 @@ def test_mixtures_are_the_likeliest(rho, delta, share):
         assert cost([odds, found.shift[0]]) < best.fun + 1e-5
     if share is not None:
         assert found.share[0] == share
-
-
-@pytest.mark.parametrize("loss", [st.Logistic(), st.Square(), st.SquaredHinge(), st.Huber()])
-@pytest.mark.parametrize(("n", "p"), [(60, 30), (30, 60)])
-def test_readouts_are_those_of_the_simulation(loss, n, p):
-    """The weighted fit beside the certified one, from either end of the ridges."""
-    rng = np.random.default_rng(1)
-    labels = np.where(rng.random(n) < 0.4, 1.0, -1.0)
-    features = rng.standard_normal((n, p)) + 0.3 * labels[:, None]
-    start = None
-    for ridge in (10.0, 0.1, 1e-3):
-        mine = start = ReadoutFit(features, labels, np.full(n, 2.0))(loss, ridge, start)
-        certified = fit(features, labels, loss, ridge)
-        np.testing.assert_allclose(mine[:-1], certified.weights, atol=1e-5)
-        assert mine[-1] == pytest.approx(certified.bias, abs=1e-5)
-
-
-def test_sigmoids_that_scores_cannot_fit():
-    labels = np.where(np.arange(40) % 4 == 0, 1.0, -1.0)
-    ones = np.ones(40)
-    slope, offset = sigmoid_fit(-labels, labels, ones)  # the wrong way round
-    assert slope == 0 and 1 / (1 + np.exp(-offset)) == pytest.approx(0.25, abs=0.05)
-    slope, offset = sigmoid_fit(5 * labels, labels, ones)  # separated: Platt's targets
-    assert 0 < slope < 10
-    slope, _ = sigmoid_fit(np.zeros(40), labels, ones)
-    assert np.isfinite(slope)

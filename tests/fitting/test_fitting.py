@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import sparsetoken as st
@@ -252,3 +253,66 @@ def test_bad_input(change, message):
         fit(loss=st.Logistic(), tolerance=tolerance, **given)
     with pytest.raises(InvalidInput, match="gram must be a square matrix"):
         fit_gram(np.zeros((2, 3)), [1, -1], st.Logistic(), 0.1)
+
+
+def by_scipy(features, labels, loss, ridge, weights, offsets):
+    """The weighted objective with offsets, by a minimiser that shares no code with `fit`."""
+    share = weights / weights.sum()
+
+    def objective(x):
+        margin = labels * (features @ x[:-1] + x[-1] + offsets)
+        pull = share * labels * loss.slope(margin)
+        value = share @ loss.value(margin) + 0.5 * ridge * x[:-1] @ x[:-1]
+        return value, np.append(pull @ features + ridge * x[:-1], pull.sum())
+
+    options = {"gtol": 1e-10, "ftol": 1e-16, "maxiter": 10_000, "maxfun": 20_000}
+    return minimize(objective, np.zeros(features.shape[1] + 1), jac=True, method="L-BFGS-B",
+                    options=options).x  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [st.Logistic(), st.Square(), st.SquaredHinge(), st.Huber()])
+@pytest.mark.parametrize(("n", "p"), [(60, 30), (30, 60), (200, 80), (80, 200)])
+def test_weights_offsets_and_a_start(loss, n, p):
+    """From either end of the ridges, each fit beginning at the one before."""
+    rng = np.random.default_rng(1)
+    labels = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    features = rng.standard_normal((n, p)) + 0.3 * labels[:, None]
+    weights, offsets = rng.integers(0, 4, n).astype(float), rng.standard_normal(n)
+    weights[:4], labels[:4] = 1.0, [1, 1, -1, -1]
+    start = None
+    for ridge in (10.0, 0.1, 1e-2):
+        fitted = fit(features, labels, loss, ridge, weights=weights, offsets=offsets, start=start)
+        start = (fitted.weights, fitted.bias)
+        expected = by_scipy(features, labels, loss, ridge, weights, offsets)
+        np.testing.assert_allclose(fitted.weights, expected[:-1], atol=2e-5)
+        assert fitted.bias == pytest.approx(expected[-1], abs=2e-5)
+        scores = features @ fitted.weights + fitted.bias + offsets
+        np.testing.assert_allclose(fitted.scores, scores, atol=1e-9)
+        assert fitted.certificate < 1e-8
+    assert fit(
+        features, labels, loss, ridge, weights=weights, offsets=offsets, start=start
+    ).steps <= 1  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [st.Logistic(), st.Square(), st.Huber()])
+def test_a_weight_is_a_number_of_copies(loss):
+    rng = np.random.default_rng(2)
+    features, labels = rng.standard_normal((40, 5)), np.repeat([1.0, -1.0], 20)
+    copies = rng.integers(0, 4, 40)
+    copies[[0, 20]] = 1
+    weighted = fit(features, labels, loss, 0.1, weights=7.0 * copies)
+    copied = fit(np.repeat(features, copies, axis=0), np.repeat(labels, copies), loss, 0.1)
+    np.testing.assert_allclose(weighted.weights, copied.weights, atol=1e-7)
+    np.testing.assert_allclose(weighted.bias, copied.bias, atol=1e-7)
+
+
+def test_weights_and_offsets_that_are_refused():
+    features, labels = np.eye(4), np.array([1.0, 1.0, -1.0, -1.0])
+    for given, words in (
+        ({"weights": [1.0, 1.0, 0.0, 0.0]}, "weights must be at least 0.*sums of 2 and 0"),
+        ({"weights": [1.0, -1.0, 1.0, 1.0]}, "weights must be at least 0.*smallest of -1"),
+        ({"weights": [1.0, 1.0]}, r"weights must be 4 finite numbers.*got shape \(2,\)"),
+        ({"offsets": [0.0, np.nan, 0.0, 0.0]}, "offsets must be 4 finite numbers"),
+    ):
+        with pytest.raises(st.InvalidInput, match=words):
+            fit(features, labels, st.Logistic(), 0.1, **given)

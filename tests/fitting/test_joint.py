@@ -7,11 +7,17 @@ import pytest
 from scipy.special import softmax
 
 import sparsetoken as st
+from sparsetoken.fitting.groups import Groups
 from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.fitting.separability import separable
 from sparsetoken.support.errors import InvalidInput
 
 TASK = st.Task(5, 1, 4.0)
+
+
+def groups(tokens):
+    n, length, dim = tokens.shape
+    return Groups(tokens.reshape(n * length, dim), length * np.arange(n + 1))
 
 
 def objective(x, tokens, labels, ridge, query_ridge, beta):
@@ -27,7 +33,14 @@ def objective(x, tokens, labels, ridge, query_ridge, beta):
 def test_joint_training_ends_where_no_direction_goes_down(ridge, query_ridge, beta):
     sample = TASK.sample(60, dim=4, rng=np.random.default_rng(1))
     given = (sample.tokens, sample.labels)
-    trained = train_jointly(*given, st.Logistic(), ridge, query_ridge, beta)
+    trained = train_jointly(
+        groups(sample.tokens),
+        sample.labels,
+        st.Logistic(),
+        ridge,
+        query_ridge,
+        inverse_temperature=beta,
+    )
     x = np.concatenate([trained.query, trained.weights, [trained.bias]])
     here = objective(x, *given, ridge, query_ridge, beta)
     for index in range(len(x)):  # stationary: differences of second order only
@@ -44,9 +57,11 @@ def test_joint_training_ends_where_no_direction_goes_down(ridge, query_ridge, be
 
 def test_a_start_at_the_end_stays_there():
     sample = TASK.sample(80, dim=4, rng=np.random.default_rng(2))
-    first = train_jointly(sample.tokens, sample.labels, st.Logistic(), 0.05, 0.05)
+    first = train_jointly(groups(sample.tokens), sample.labels, st.Logistic(), 0.05, 0.05)
     start = (first.query, first.weights, first.bias)
-    again = train_jointly(sample.tokens, sample.labels, st.Logistic(), 0.05, 0.05, start=start)
+    again = train_jointly(
+        groups(sample.tokens), sample.labels, st.Logistic(), 0.05, 0.05, start=start
+    )
     assert again.iterations <= 3
     np.testing.assert_allclose(again.query, first.query, atol=1e-4)
 

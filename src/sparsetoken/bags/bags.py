@@ -6,22 +6,20 @@ megabytes, so that nothing of the size of the data is ever copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsetoken.fitting.groups import Groups
 from sparsetoken.model.weightings import SOFTMAX, Weighting
-from sparsetoken.support.arrays import FloatArray, IntArray
+from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
-
-_BLOCK = 1 << 20  # numbers of tokens worked on at once
 
 
 @dataclass(frozen=True, eq=False)
-class Bags:
+class Bags(Groups):
     """Tokens (N, d) and offsets (n + 1,): bag i is tokens[offsets[i]:offsets[i + 1]].
 
     >>> bags = Bags.of([np.ones((2, 3)), np.zeros((1, 3))])
@@ -29,8 +27,10 @@ class Bags:
     (2, 3, [2, 1], [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
     """
 
-    tokens: NDArray[Any]
-    offsets: IntArray
+    @property
+    def tokens(self) -> NDArray[Any]:
+        """Of all bags, (N, d)."""
+        return self.rows
 
     @classmethod
     def of(cls, X: Any, mask: ArrayLike | None = None, n_tokens: int | None = 1) -> Bags:
@@ -114,18 +114,6 @@ class Bags:
             raise InvalidInput(f"every bag must have at least one token, bag {empty[0]} has none")
         return self
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def dim(self) -> int:
-        return int(self.tokens.shape[1])
-
-    @property
-    def lengths(self) -> IntArray:
-        """Tokens of each bag."""
-        return np.diff(self.offsets)
-
     def __getitem__(self, chosen: Any) -> Bags:
         """Some of the bags; a slice shares their memory."""
         index = np.arange(len(self))[chosen]
@@ -137,16 +125,6 @@ class Bags:
         offsets = np.concatenate([[0], np.cumsum(self.lengths[index])])
         tokens = np.concatenate(parts) if parts else self.tokens[:0]
         return Bags(tokens, offsets)
-
-    def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Slices of bags and of their tokens, a few megabytes each."""
-        most = max(1, _BLOCK // self.dim)
-        start = 0
-        while start < len(self):
-            reach = int(np.searchsorted(self.offsets, self.offsets[start] + most, "right")) - 1
-            stop = min(max(reach, start + 1), len(self))
-            yield slice(start, stop), slice(int(self.offsets[start]), int(self.offsets[stop]))
-            start = stop
 
     def pool(self, weights: FloatArray) -> FloatArray:
         """Σ_l weight_l · token_l of each bag: (n, d) for weights (N,), (k, n, d) for (k, N)."""
@@ -165,24 +143,6 @@ class Bags:
     def mean(self) -> FloatArray:
         """Mean token of each bag (n, d)."""
         return self.pool(1.0 / np.repeat(self.lengths, self.lengths))
-
-    def project(self, direction: FloatArray) -> FloatArray:
-        """⟨token, direction⟩ (N,), or (N, k) for directions (d, k)."""
-        return np.asarray(self.tokens @ direction.astype(self.tokens.dtype), dtype=float)
-
-    def total(self, values: FloatArray) -> FloatArray:
-        """Sum over each bag of values (N,)."""
-        return np.add.reduceat(values, self.offsets[:-1])
-
-    def spread(self, values: FloatArray) -> FloatArray:
-        """One value for each bag (n,) to all its tokens (N,)."""
-        return np.repeat(values, self.lengths)
-
-    def softmax(self, logits: FloatArray) -> FloatArray:
-        """Attention weights (N,) from logits (N,), summing to one in each bag."""
-        highest = np.maximum.reduceat(logits, self.offsets[:-1])
-        raw = np.exp(logits - self.spread(highest))
-        return raw / self.spread(self.total(raw))
 
     def weigh(self, weighting: Weighting, logits: FloatArray) -> FloatArray:
         """Weights (N,) of any rule, bags of one length at a time."""

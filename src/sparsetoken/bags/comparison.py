@@ -10,12 +10,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.classification import BagClassifier, two_classes
 from sparsetoken.bags.estimators import (
     AttentionClassifier,
+    BagClassifier,
     PooledClassifier,
     VectorizedClassifier,
 )
+from sparsetoken.bags.validation import two_classes
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput

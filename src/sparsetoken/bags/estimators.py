@@ -1,34 +1,169 @@
 r"""Classifiers for bags of embeddings, with the scikit-learn API.
 
-    features f(bag) by a pooling,   score = ⟨w, f⟩ + b,
-    (w, b) = argmin (1/n) Σ ℓ(y·score) + (ridge/2)‖w‖²,   bias not penalised.
-
 `PooledClassifier`: the mean token. `VectorizedClassifier`: all tokens side by side.
-`AttentionClassifier`: Σ a_l x_l, a = softmax(sharpness·⟨x_l, query⟩). All in whitened coordinates
-if `whiten`, where the noise of the tokens is what the theory assumes.
+`AttentionClassifier`: Σ a_l x_l, a = softmax(sharpness·⟨x_l, query⟩). What they do is in
+`training.py`; here are their parameters, attributes and methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import warnings
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.classification import BagClassifier, Candidate, TrainingData
-from sparsetoken.bags.query import refined, train_all, two_step_query
-from sparsetoken.bags.whitening import Whitening
-from sparsetoken.model.classifiers import Attention
-from sparsetoken.model.losses import Loss
-from sparsetoken.model.weightings import SOFTMAX, Weighting
+from sparsetoken.bags.poolings import (
+    Attending,
+    Mean,
+    Pooling,
+    SideBySide,
+    TrainingData,
+    WeighedPool,
+)
+from sparsetoken.bags.training import BagModel, Recipe, train
+from sparsetoken.bags.validation import sample_weights, scikit_learn_checks, two_classes
+from sparsetoken.model.losses import Logistic, Loss
+from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 
-_ENERGY = 2.0  # of the query's ridge at the start of joint training, in units of the readout's
+_SHRINKAGES = (0.0, 0.3, 1.0)  # of "auto", at least; 0 leaves it to Ledoit and Wolf
 _SHARPNESSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # of "auto", 0 is mean pooling
+
+
+class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A pooling and a linear readout, fitted to bags and used on others."""
+
+    def __init__(
+        self,
+        *,
+        ridge: float | Literal["auto"] = "auto",
+        whiten: bool = True,
+        shrinkage: float | Literal["auto"] = "auto",
+        loss: Loss | None = None,
+        calibrate: bool = True,
+        n_tokens: int = 1,
+        folds: int = 5,
+    ) -> None:
+        self.ridge, self.whiten, self.shrinkage, self.loss = ridge, whiten, shrinkage, loss
+        self.calibrate, self.n_tokens, self.folds = calibrate, n_tokens, folds
+
+    @property
+    def _pooling(self) -> Pooling:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, mask: Any = None) -> BagClassifier:
+        """Learn from bags X (see the class) with two kinds of labels y."""
+        bags = self._bags(X, mask, reset=True)
+        self.classes_, labels = two_classes(y, len(bags), type(self).__name__)
+        weights = sample_weights(sample_weight, labels)
+        self._check_counts(labels[weights > 0])
+        recipe = self._recipe()
+        trained = train(TrainingData(bags, labels, weights, bags.mean()), recipe)
+        if recipe.free and not trained.losses:
+            warnings.warn(
+                "one class has a single bag, nothing can be held out: shrinkage, sharpness and "
+                "ridge are not tuned, probabilities not calibrated",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.cv_losses_ = {tuple(choice): loss for choice, loss in trained.losses.items()}
+        self.shrinkage_, self.sharpness_, _ = trained.choice
+        self._set_model(trained.model, trained.joint)
+        return self
+
+    def _recipe(self) -> Recipe:
+        shrinkages = _SHRINKAGES if self.shrinkage == "auto" else (float(self.shrinkage),)
+        return Recipe(
+            pooling=self._pooling,
+            loss=Logistic() if self.loss is None else self.loss,
+            ridge=None if self.ridge == "auto" else float(self.ridge),
+            shrinkages=shrinkages if self.whiten else (0.0,),
+            whiten=self.whiten,
+            calibrate=self.calibrate,
+            folds=self.folds,
+        )
+
+    def _set_model(self, model: BagModel, joint: bool) -> None:
+        """The attributes that say what was fitted; `coef_` acts on whitened features."""
+        self._whitening, self._pool, self.ridge_ = model.whitening, model.pool, model.ridge
+        self.coef_, self.intercept_ = model.weights.reshape(1, -1), np.array([model.bias])
+
+    def _check_counts(self, labels: FloatArray) -> None:
+        """Whether there are enough bags of each class."""
+
+    def _bags(self, X: Any, mask: Any, reset: bool) -> Bags:
+        """Checked input; flat rows as scikit-learn checks them."""
+        self._check_parameters()
+        ragged = isinstance(X, list | tuple) and len(X) and all(np.ndim(bag) == 2 for bag in X)
+        if not isinstance(X, Bags) and not ragged and getattr(X, "ndim", 0) != 3:
+            with scikit_learn_checks():
+                X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            return Bags.of(X, mask, self.n_tokens)
+        bags = Bags.of(X, mask)
+        width = bags.dim * self.n_tokens
+        if reset:
+            self.n_features_in_ = width
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        elif width != self.n_features_in_:
+            raise InvalidInput(
+                f"X has {bags.dim} features a token, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_ // self.n_tokens} features as input."
+            )
+        return bags
+
+    def _check_parameters(self) -> None:
+        if self.ridge != "auto" and not (
+            isinstance(self.ridge, int | float | np.number) and 0 < self.ridge <= 1e300
+        ):
+            raise InvalidInput(f"ridge must be 'auto' or a number above 0, got {self.ridge!r}")
+        if self.shrinkage != "auto" and not (
+            isinstance(self.shrinkage, int | float | np.number) and 0 <= self.shrinkage <= 1
+        ):
+            raise InvalidInput(
+                f"shrinkage must be 'auto' or a number from 0 to 1, got {self.shrinkage!r}"
+            )
+        for name in ("n_tokens", "folds"):
+            value, least = getattr(self, name), 1 if name == "n_tokens" else 2
+            if not isinstance(value, int | np.integer) or value < least:
+                raise InvalidInput(
+                    f"{name} must be a whole number of at least {least}, got {value!r}"
+                )
+
+    def contributions(self, X: Any, mask: Any = None) -> list[FloatArray]:
+        """What each token adds to the score: arrays (L_i,), of sum score − `intercept_`."""
+        check_is_fitted(self)
+        bags = self._bags(X, mask, reset=False)
+        parts = self._pool.contributions(bags, self._whitening, self.coef_[0])
+        return np.split(parts, bags.offsets[1:-1])
+
+    def decision_function(self, X: Any, mask: Any = None) -> FloatArray:
+        """Scores (n,); above 0 means the second class."""
+        check_is_fitted(self)
+        features = self._pool.features(self._bags(X, mask, reset=False), self._whitening)
+        return features @ self.coef_[0] + self.intercept_[0]
+
+    def predict(self, X: Any, mask: Any = None) -> Any:
+        """The class of each bag (n,)."""
+        check_is_fitted(self)
+        return self.classes_[(self.decision_function(X, mask) > 0).astype(int)]
+
+    def predict_proba(self, X: Any, mask: Any = None) -> FloatArray:
+        """Probabilities (n, 2) of the classes: the sigmoid of the scores."""
+        check_is_fitted(self)
+        logit = np.clip(self.decision_function(X, mask), -700, 700)
+        positive = 1 / (1 + np.exp(-logit))
+        return np.column_stack([1 - positive, positive])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.three_d_array = True
+        return tags
 
 
 class PooledClassifier(BagClassifier):
@@ -70,11 +205,9 @@ class PooledClassifier(BagClassifier):
     True
     """
 
-    def _candidates(
-        self, data: TrainingData, whitening: Whitening, train: FloatArray
-    ) -> Iterator[Candidate]:
-        means = whitening(data.means)
-        yield Candidate(0.0, means, means, train)
+    @property
+    def _pooling(self) -> Pooling:
+        return Mean()
 
 
 class VectorizedClassifier(BagClassifier):
@@ -84,25 +217,9 @@ class VectorizedClassifier(BagClassifier):
     `PooledClassifier`.
     """
 
-    def _candidates(
-        self, data: TrainingData, whitening: Whitening, train: FloatArray
-    ) -> Iterator[Candidate]:
-        self._length, self._whitening = int(data.bags.lengths[0]), whitening
-        features = self._features(data.bags)
-        yield Candidate(0.0, features, features, train)
-
-    def _features(self, bags: Bags) -> FloatArray:
-        lengths = np.unique(bags.lengths)
-        if len(lengths) > 1 or lengths[0] != self._length:
-            raise InvalidInput(
-                f"VectorizedClassifier needs bags of one length ({self._length}), got lengths "
-                f"from {lengths[0]} to {lengths[-1]}"
-            )
-        return self._whitening(np.asarray(bags.tokens, dtype=float)).reshape(len(bags), -1)
-
-    def _parts(self, bags: Bags) -> FloatArray:
-        features, dim = self._features(bags), bags.dim
-        return (features * self.coef_[0]).reshape(-1, dim).sum(axis=1)
+    @property
+    def _pooling(self) -> Pooling:
+        return SideBySide()
 
 
 class AttentionClassifier(BagClassifier):
@@ -125,7 +242,6 @@ class AttentionClassifier(BagClassifier):
         Length of the query in whitened coordinates; "auto" takes the best of six by
         cross-validation, in which whitening and query are learned anew in each fold. 0 is mean
         pooling and always a candidate.
-
     weighting : Weighting
         How tokens are weighted by their scores: Softmax() if not given, HardMax(), TopK(k),
         Sparsemax(), or any object with `weights`. query="joint" needs softmax.
@@ -142,6 +258,8 @@ class AttentionClassifier(BagClassifier):
     >>> bool(classifier.score(sample.tokens, sample.labels) > 0.9), classifier.sharpness_ > 0
     (True, True)
     """
+
+    _pool: WeighedPool
 
     def __init__(
         self,
@@ -182,7 +300,7 @@ class AttentionClassifier(BagClassifier):
             )
 
         if self.weighting is not None:
-            Attention(weighting=self.weighting)  # refuses what is not a weighting
+            check_weighting(AttentionClassifier, self.weighting)
             if self.query == "joint" and self.weighting != SOFTMAX:
                 raise InvalidInput(
                     "query must be 'two-step' for a weighting other than softmax (whose gradient "
@@ -190,8 +308,14 @@ class AttentionClassifier(BagClassifier):
                 )
 
     @property
-    def _weighting(self) -> Weighting:
-        return SOFTMAX if self.weighting is None else self.weighting
+    def _pooling(self) -> Pooling:
+        return Attending(
+            _SHARPNESSES if self.sharpness == "auto" else (float(self.sharpness),),
+            SOFTMAX if self.weighting is None else self.weighting,
+            self.reuse,
+            joint=self.query == "joint",
+            folds=self.folds,
+        )
 
     def _check_counts(self, labels: FloatArray) -> None:
         fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))
@@ -201,125 +325,20 @@ class AttentionClassifier(BagClassifier):
                 f"fold), got {fewest}; use reuse='all'"
             )
 
-    def _sharpnesses(self) -> tuple[float, ...]:
-        return _SHARPNESSES if self.sharpness == "auto" else (float(self.sharpness),)
-
-    def _query(self, data: TrainingData, whitening: Whitening, train: FloatArray) -> FloatArray:
-        """Logits of all tokens (N,) at sharpness 1, by the query of some bags; it is kept."""
-        bags, labels = data.bags, data.labels
-        query = two_step_query(bags, whitening(data.means), labels, train, whitening)
-        if self.query == "joint":
-            query = refined(bags, query, labels, train, whitening).query
-        self._direction = query
-        return data.bags.project(whitening.root @ self._direction)
-
-    def _candidates(
-        self, data: TrainingData, whitening: Whitening, train: FloatArray
-    ) -> Iterator[Candidate]:
-        own: FloatArray | None = None
-        teaches_query = train
-        if self.reuse == "cross":
-            own = self._cross_logits(data, whitening, train)
-        elif self.reuse == "split":
-            first = _every_other(data.labels, train > 0)
-            teaches_query, train = np.where(first, train, 0.0), np.where(first, 0.0, train)
-        logits = self._query(data, whitening, teaches_query)
-        taus = self._sharpnesses()
-        scored = self._pooled(data.bags, whitening, logits, taus)
-        fitted = scored if own is None else self._pooled(data.bags, whitening, own, taus)
-        for tau, fit_on, score in zip(taus, fitted, scored, strict=True):
-            yield Candidate(tau, fit_on, score, train)
-
-    def _cross_logits(
-        self, data: TrainingData, whitening: Whitening, train: FloatArray
-    ) -> FloatArray:
-        """Each bag's logits by a query that has not seen it."""
-        logits = self._query(data, whitening, train)
-        for held in self._folds(replace(data, weights=train)):
-            mine = data.bags.spread(held.astype(float)) > 0
-            logits[mine] = self._query(data, whitening, np.where(held, 0.0, train))[mine]
-        return logits
-
-    def _pooled(
-        self, bags: Bags, whitening: Whitening, logits: FloatArray, taus: tuple[float, ...]
-    ) -> list[FloatArray]:
-        """Whitened features (n, d) for each sharpness."""
-        weights = np.stack([bags.weigh(self._weighting, tau * logits) for tau in taus])
-        return [whitening(pooled) for pooled in bags.pool(weights)]
-
-    def _select(self, data: TrainingData) -> None:
-        """As for all; then whether joint training does better on held-out bags, from the best
-        start of each shrinkage."""
-        super()._select(data)
-        self.joint_ = False
-        if self.query != "joint" or not self.cv_losses_:
-            return
-        chosen = min(self.cv_losses_, key=self.cv_losses_.__getitem__)
-        least = self.cv_losses_[chosen]
-        for shrinkage in self._shrinkages():
-            starts = {k: v for k, v in self.cv_losses_.items() if k[0] == shrinkage and k[1] > 0}
-            if not starts:
-                continue
-            key = min(starts, key=starts.__getitem__)
-            self._choose(key)
-            loss, calibration = self._calibrated(data, self._joint_scores(data))
-            if loss < least:
-                least, chosen = loss, key
-                self.joint_, self._calibration = True, calibration
-        self._choose(chosen)
-
-    def _joint_scores(self, data: TrainingData) -> FloatArray:
-        """Scores of held-out bags (n,)."""
-        scores, dim = np.zeros(len(data.labels)), data.bags.dim
-        for fold in self._folds(data):
-            found, whitening = self._train_jointly(data, np.where(fold, 0.0, data.weights))
-            bags = data.bags[fold]
-            attention = bags.softmax(bags.project(whitening.root @ found[:dim]))
-            scores[fold] = whitening(bags.pool(attention)) @ found[dim:-1] + found[-1]
-        return scores
-
-    def _train_jointly(self, data: TrainingData, train: FloatArray) -> tuple[FloatArray, Whitening]:
-        """(q, w, b) of some bags, from the two-step start; the ridge of q is in proportion."""
-        whitening, ridge, readout = self._trained(data, train)
-        weights = readout[:-1]
-        energy = ridge * float(weights @ weights)
-        query_ridge = max(_ENERGY * energy / self.sharpness_**2, 1e-9)
-        start = np.concatenate([self.sharpness_ * self._direction, readout])
-        found = train_all(
-            data.bags, data.labels, train, whitening, self._loss, ridge, query_ridge, start
-        )
-        return found, whitening
-
-    def _fit_all(self, data: TrainingData) -> None:
-        super()._fit_all(data)
-        self.query_ = self.sharpness_ * self._direction
-        if self.joint_:
-            found, _ = self._train_jointly(data, data.weights)
-            self.query_ = found[: data.bags.dim]
+    def _set_model(self, model: BagModel, joint: bool) -> None:
+        super()._set_model(model, joint)
+        self.joint_, self.query_ = joint, np.asarray(model.pool.query)
+        if joint:
             self.sharpness_ = float(np.linalg.norm(self.query_))
-            self._set_readout(found[data.bags.dim :])
-
-    def _attention(self, bags: Bags) -> FloatArray:
-        return bags.weigh(self._weighting, bags.project(self._whitening.root @ self.query_))
 
     def attention(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """The weights of each bag's tokens: a list of arrays (L_i,), each of sum 1."""
         check_is_fitted(self)
         bags = self._bags(X, mask, reset=False)
-        return np.split(self._attention(bags), bags.offsets[1:-1])
+        return np.split(self._pool.attention(bags, self._whitening), bags.offsets[1:-1])
 
     def score_tokens(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """⟨query, token⟩ of each bag's tokens, whitened: where the classifier looks."""
         check_is_fitted(self)
         bags = self._bags(X, mask, reset=False)
-        level = self._whitening.root @ self.query_
-        scores = bags.project(level) - self._whitening.mean @ level
-        return np.split(scores, bags.offsets[1:-1])
-
-
-def _every_other(labels: FloatArray, counted: Any) -> Any:
-    """Truth values (n,): every other of the bags that count, in each class."""
-    first = np.zeros(len(labels), dtype=bool)
-    for label in (1.0, -1.0):
-        first[np.flatnonzero(counted & (labels == label))[::2]] = True
-    return first
+        return np.split(self._whitening.project(bags, self.query_), bags.offsets[1:-1])

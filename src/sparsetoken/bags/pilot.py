@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.classification import two_classes
 from sparsetoken.bags.diagnosis import Diagnosis, correlation, distance, problems, variances
 from sparsetoken.bags.findings import SURE, Interval, MatrixInterval, Pilot
 from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.query import refined, two_step_query
+from sparsetoken.bags.validation import two_classes
 from sparsetoken.bags.whitening import Moments, Whitening
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray

@@ -1,4 +1,4 @@
-r"""How a query is learned: in two steps, in one more round, jointly with the readout.
+r"""How a query is learned: in two steps, in one more round.
 
 In the limit of a small readout step and with the bias that balances the classes, stages 1 to 3 of
 the protocol are two weighted sums. With s_i = y_i/(weight of its class) and P = I − 11ᵀ/L,
@@ -11,19 +11,14 @@ applied to it. No step sizes are left; the length of q is the sharpness, chosen 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.whitening import Whitening
-from sparsetoken.model.losses import Loss
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.errors import ConvergenceError
-
-_MOST_STEPS = 2000
-_CERTIFIED = 1e-2  # largest gradient left, relative to that at zero: bags are few, and stop early
 
 
 def two_step_query(
@@ -79,53 +74,3 @@ def balanced(labels: FloatArray, weights: FloatArray) -> FloatArray:
         mine = labels == label
         signed[mine] = label * weights[mine] / weights[mine].sum()
     return signed
-
-
-def train_all(
-    bags: Bags,
-    labels: FloatArray,
-    weights: FloatArray,
-    whitening: Whitening,
-    loss: Loss,
-    ridge: float,
-    query_ridge: float,
-    start: FloatArray,
-) -> FloatArray:
-    """(q, w, b), shape (2d + 1,), by L-BFGS on all of them from a start; all in whitened units."""
-    from scipy.optimize import minimize
-
-    share, dim = weights / weights.sum(), bags.dim
-    root, mean = whitening.root, whitening.mean
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        both = root @ x[:-1].reshape(2, dim).T  # (d, 2), for tokens as they are
-        projected = bags.project(both)
-        attention = bags.softmax(projected[:, 0])
-        level = projected[:, 1]
-        pooled = bags.total(attention * level)
-        margin = labels * (pooled - mean @ both[:, 1] + x[-1])
-        h = share * labels * loss.slope(margin)
-        pull = attention * bags.spread(h)  # (N,), of w
-        turn = pull * (level - bags.spread(pooled))  # of q
-        gradient = np.zeros((2, dim))
-        for _, rows in bags.blocks():
-            gradient += np.stack([turn[rows], pull[rows]]) @ bags.tokens[rows]
-        gradient[1] -= h.sum() * mean
-        gradient = gradient @ root
-        q, w = x[:dim], x[dim:-1]
-        gradient[0] += query_ridge * q
-        gradient[1] += ridge * w
-        penalty = 0.5 * (ridge * (w @ w) + query_ridge * (q @ q))
-        value = float(share @ loss.value(margin) + penalty)
-        return value, np.append(gradient.ravel(), h.sum())
-
-    options: Any = {"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "gtol": 1e-6, "ftol": 1e-9}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    at_zero = np.abs(objective(np.zeros_like(start))[1]).max()
-    left = float(np.abs(objective(found.x)[1]).max() / max(at_zero, np.finfo(float).tiny))
-    if left > _CERTIFIED:
-        raise ConvergenceError(
-            f"joint training: relative gradient {left:.1e} after {found.nit} steps, "
-            f"{_CERTIFIED:g} is required (ridge={ridge:g})"
-        )
-    return np.asarray(found.x)

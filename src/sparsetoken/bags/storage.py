@@ -1,4 +1,4 @@
-"""Fitted classifiers in files: numbers and words in an npz archive, nothing to unpickle."""
+"""BagModel classifiers in files: numbers and words in an npz archive, nothing to unpickle."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetoken.bags.classification import BagClassifier
 from sparsetoken.bags.estimators import (
     AttentionClassifier,
+    BagClassifier,
     PooledClassifier,
     VectorizedClassifier,
 )
 from sparsetoken.bags.readers import read_arrays
+from sparsetoken.bags.training import BagModel
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.losses import LOSSES
 from sparsetoken.model.weightings import WEIGHTINGS, weighting_name, weighting_named
@@ -78,10 +79,11 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "sharpness": float(classifier.sharpness_),
         "shrinkage": float(classifier.shrinkage_),
         "features": int(classifier.n_features_in_),
-        "tokens": int(getattr(classifier, "_length", 0)),
+        "tokens": classifier._pool.length,
         "joint": bool(getattr(classifier, "joint_", False)),
         "names": None if names_in is None else list(names_in),
     }
+    query = classifier._pool.query
     words = {"format": _FORMAT, "kind": kinds[0], "settings": settings, "learned": learned}
     arrays = {
         "about": np.array(json.dumps(words, default=_plain)),
@@ -90,7 +92,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "intercept": classifier.intercept_,
         "mean": classifier._whitening.mean,
         "root": classifier._whitening.root,
-        "query": getattr(classifier, "query_", np.zeros(0)),
+        "query": np.zeros(0) if query is None else query,
     }
     try:
         with whole_file(path) as draft, draft.open("wb") as stream:
@@ -183,15 +185,16 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     if learned["names"] is not None:
         classifier.feature_names_in_ = np.array([str(x) for x in learned["names"]], dtype=object)
     classifier.classes_, classifier.n_features_in_ = classes, features
-    classifier.coef_, classifier.intercept_ = arrays["coef"], arrays["intercept"]
-    classifier._whitening = Whitening(arrays["mean"], arrays["root"])
-    classifier.ridge_ = float(learned["ridge"])
     classifier.sharpness_ = float(learned["sharpness"])
     classifier.shrinkage_ = float(learned["shrinkage"])
-    if kind == "attention":
-        classifier.query_, classifier.joint_ = arrays["query"], bool(learned["joint"])
-    if kind == "vectorized":
-        classifier._length = tokens
+    model = BagModel(
+        Whitening(arrays["mean"], arrays["root"]),
+        classifier._pooling.pool(tokens, arrays["query"]),
+        arrays["coef"][0],
+        float(arrays["intercept"][0]),
+        float(learned["ridge"]),
+    )
+    classifier._set_model(model, bool(learned["joint"]))
     return classifier
 
 

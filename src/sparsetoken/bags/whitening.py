@@ -28,6 +28,11 @@ class Whitening:
         """Whitened, for rows that are averages of tokens."""
         return (pooled - self.mean) @ self.root
 
+    def project(self, bags: Bags, direction: FloatArray) -> FloatArray:
+        """⟨whitened token, direction⟩ of all tokens (N,)."""
+        along = self.root @ direction
+        return bags.project(along) - self.mean @ along
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import get_lapack_funcs
 
 from sparsetoken.support.arrays import Array
 
@@ -34,11 +35,12 @@ def outer_gram(xp: Any, rows: Array) -> Array:
 
 def cholesky(xp: Any, matrix: Array) -> Array:
     """The lower factor C with CCᵀ = matrix; `SingularError` where there is none."""
-    if xp is np:
-        try:
-            return scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
-        except scipy.linalg.LinAlgError as error:
-            raise SingularError(str(error)) from None
+    if xp is np:  # LAPACK itself: scipy's wrapper takes longer than a small factor
+        factor: Any = get_lapack_funcs("potrf", (matrix,))
+        root, failed = factor(matrix, lower=True, clean=True)
+        if failed:
+            raise SingularError(f"leading minor of order {int(failed)} is not positive")
+        return root
     root, failed = xp.linalg.cholesky_ex(matrix)
     if int(failed):
         raise SingularError(f"leading minor of order {int(failed)} is not positive")
@@ -48,7 +50,8 @@ def cholesky(xp: Any, matrix: Array) -> Array:
 def solve_root(xp: Any, root: Array, vector: Array) -> Array:
     """x with CCᵀx = vector, from the lower factor C."""
     if xp is np:
-        return scipy.linalg.cho_solve((root, True), vector, check_finite=False)
+        solve: Any = get_lapack_funcs("potrs", (root, vector))
+        return solve(root, vector, lower=True)[0]
     return xp.cholesky_solve(vector[:, None], root)[:, 0]
 
 

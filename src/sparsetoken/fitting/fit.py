@@ -1,21 +1,26 @@
-r"""The convex fit of stage 4 on arrays: NumPy, or torch on CPU or GPU, unchanged.
+r"""The convex fit on arrays: NumPy, or torch on CPU or GPU, unchanged.
 
-Conventions. Features F (n, p), labels y = ±1, margins x = y(Fw + b); the objective is
+Conventions. Features F (n, p), labels y = ±1, margins x = y(Fw + b + o); the objective is
 
-    (1/n) Σ ℓ(x_i) + (λ/2)‖w‖²,      bias not penalised.
+    Σ s_i ℓ(x_i) + (λ/2)‖w‖²,      bias not penalised,
+
+with offsets o = 0 and shares s_i = 1/n of the samples, unless offsets or weights are given.
 
 Newton's method (`newton.py`) takes its steps by conjugate gradients while those are cheap. Where
 they are not, the square loss is one Cholesky factorisation of the centred Gram matrix, p×p or n×n,
 whichever is smaller; losses with kinks go to the interior-point method (`interior.py`), and other
 losses factor a matrix for each step. Every fit is certified by its gradient,
 
-    certificate = ‖(∇_w/φ, ∇_b)‖ / (1/n)Σ|ℓ′(x_i)|,   φ² = mean‖f_i‖²:
+    certificate = ‖(∇_w/φ, ∇_b)‖ / Σ s_i|ℓ′(x_i)|,   φ² = mean‖f_i‖²:
 
 the share of the samples' pulls that does not cancel. It does not depend on units, and it stays
 meaningful on separable data with a tiny ridge, where all slopes vanish together.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sparsetoken.fitting import algebra
 from sparsetoken.fitting.interior import minimise_kinked
@@ -34,11 +39,14 @@ def fit(
     loss: Loss,
     ridge: float,
     *,
+    weights: Array | None = None,
+    offsets: Array | None = None,
+    start: tuple[Array, float] | None = None,
     tolerance: float | None = None,
     gradient_norm: float = 0.0,
     factorise: bool | None = None,
 ) -> Fitted:
-    """Minimise (1/n) Σ ℓ(y(⟨w, f⟩ + b)) + (ridge/2)‖w‖² over w and b.
+    """Minimise Σ s ℓ(y(⟨w, f⟩ + b + o)) + (ridge/2)‖w‖² over w and b.
 
     Parameters
     ----------
@@ -50,6 +58,12 @@ def fit(
         Any loss of the margin.
     ridge : float
         λ ≥ 0. With 0 the minimiser must exist (`NoMinimiserError` otherwise).
+    weights : array, optional
+        (n,), at least 0: the shares s are in proportion to them; all alike if not given.
+    offsets : array, optional
+        (n,), what the score of each sample has already.
+    start : (w, b), optional
+        Where Newton's method begins; at zero if not given. The minimiser is the same.
     tolerance : float, optional
         Largest certificate accepted; 1e-8 for float64, 1e-6 for float32.
     gradient_norm : float, optional
@@ -69,23 +83,67 @@ def fit(
     >>> fitted.weights.round(2).tolist(), fitted.certificate < 1e-8
     ([0.68, 0.74, 0.8], True)
     """
-    objective = Objective.of(features, labels, loss, ridge, tolerance, gradient_norm)
+    objective = Objective.of(
+        features, labels, loss, ridge, tolerance, gradient_norm, weights, offsets
+    )
+    return _fit(objective, factorise, start)
+
+
+def fit_path(
+    features: Array,
+    labels: Array,
+    loss: Loss,
+    ridges: Sequence[float],
+    *,
+    weights: Array | None = None,
+    offsets: Array | None = None,
+    tolerance: float | None = None,
+) -> Iterator[Fitted]:
+    """`fit` for one ridge after another, each begun where the one before ended.
+
+    >>> import numpy as np
+    >>> from sparsetoken import Logistic
+    >>> features = np.random.default_rng(1).standard_normal((30, 3))
+    >>> path = fit_path(features, np.sign(features[:, 0]), Logistic(), [1.0, 0.1, 0.01])
+    >>> [round(float(fitted.weights[0]), 2) for fitted in path]
+    [0.27, 1.3, 3.77]
+    """
+    objective, start = None, None
+    for ridge in ridges:
+        if objective is None:
+            objective = Objective.of(
+                features, labels, loss, ridge, tolerance, 0.0, weights, offsets
+            )
+        fitted = _fit(objective.at(ridge), None, start)
+        start = (fitted.weights, fitted.bias)
+        yield fitted
+
+
+def _fit(objective: Objective, factorise: bool | None, start: tuple[Array, float] | None) -> Fitted:
+    """By the method that suits shape and loss."""
+    loss, ridge = objective.loss, objective.ridge
     if ridge == 0 and objective.features.shape[0] <= objective.features.shape[1]:
         n, p = objective.features.shape
         raise NoMinimiserError(
             f"fit: with ridge=0 and {n} samples of {p} features infinitely many readouts fit the "
             "data equally well; use a positive ridge"
         )
-    fitted = minimise(objective, factorise)
+    fitted = minimise(objective, factorise, start)
     if fitted is not None:
         return fitted
-    if isinstance(loss, Square):
+    if isinstance(loss, Square) and objective.shares is None:
         return _fit_square(objective)
     if objective.n >= objective.features.shape[1]:
         return minimise_kinked(objective)
     # conjugate gradients were too slow, and n < p: factorisations of an n×n matrix are cheaper
     dual, reduced = fit_gram(
-        objective.features @ objective.features.T, labels, loss, ridge, tolerance=tolerance
+        objective.features @ objective.features.T,
+        objective.labels,
+        loss,
+        ridge,
+        weights=objective.shares,
+        offsets=objective.offsets,
+        tolerance=objective.tolerance,
     )
     weights = objective.features.T @ dual
     counts = reduced.steps, reduced.products
@@ -96,7 +154,14 @@ def fit(
 
 
 def fit_gram(
-    gram: Array, labels: Array, loss: Loss, ridge: float, *, tolerance: float | None = None
+    gram: Array,
+    labels: Array,
+    loss: Loss,
+    ridge: float,
+    *,
+    weights: Array | None = None,
+    offsets: Array | None = None,
+    tolerance: float | None = None,
 ) -> tuple[Array, Fitted]:
     """The same fit when only K = FFᵀ (n, n) is known: w = Fᵀa.
 
@@ -112,6 +177,7 @@ def fit_gram(
     True
     """
     xp, gram = floats(gram)
+    given: Any = {"weights": weights, "offsets": offsets, "tolerance": tolerance}
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
         raise InvalidInput(f"fit_gram: gram must be a square matrix, got shape {tuple(gram.shape)}")
     try:  # K = CCᵀ: the rows of C are features with this Gram matrix
@@ -120,9 +186,9 @@ def fit_gram(
         values, vectors = xp.linalg.eigh(gram)
         kept = values > float(xp.max(values)) * gram.shape[0] * float(xp.finfo(gram.dtype).eps)
         scale = xp.sqrt(values[kept])
-        fitted = fit(vectors[:, kept] * scale, labels, loss, ridge, tolerance=tolerance)
+        fitted = fit(vectors[:, kept] * scale, labels, loss, ridge, **given)
         return vectors[:, kept] @ (fitted.weights / scale), fitted
-    fitted = fit(root, labels, loss, ridge, tolerance=tolerance)
+    fitted = fit(root, labels, loss, ridge, **given)
     return algebra.solve_transposed_root(xp, root, fitted.weights), fitted
 
 
@@ -136,8 +202,9 @@ def _fit_square(objective: Objective) -> Fitted:
     mean = xp.mean(features, axis=0)  # (p,)
     wide = n < features.shape[1]
     root = _factor(objective, mean, wide)
-    level = float(xp.mean(objective.labels))
-    unknown, residual = 0.0, objective.labels - level  # w, or a
+    target = objective.labels if objective.offsets is None else objective.labels - objective.offsets
+    level = float(xp.mean(target))
+    unknown, residual = 0.0, target - level  # w, or a
     for steps in range(1, _MOST_SOLVES + 1):
         pull = residual / n if wide else features.T @ (residual / n)
         unknown = unknown + algebra.solve_root(xp, root, pull - objective.ridge * unknown)

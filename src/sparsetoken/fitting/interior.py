@@ -3,10 +3,10 @@ r"""A primal–dual interior-point method for losses with kinks.
 For −ℓ′ = clip(c·gap + a₀, 0, A) the fit is a quadratic programme in the pulls 0 ≤ a_i ≤ A of the
 samples, with multipliers u (at 0) and v (at A):
 
-    λw = (1/n) Σ y_i a_i f_i,   Σ y_i a_i = 0,   gap_i + a₀/c = a_i/c − u_i + v_i,
+    λw = Σ s_i y_i a_i f_i,   Σ s_i y_i a_i = 0,   gap_i + a₀/c = a_i/c − u_i + v_i,
     u_i a_i = μ,   v_i (A − a_i) = μ,   μ → 0.
 
-A Newton step on it is one system FᵀDF/n + λ with 1/D = 1/c + u/a + v/(A − a), factored once and
+A Newton step on it is one system FᵀDF + λ with s/D = 1/c + u/a + v/(A − a), factored once and
 used twice (Mehrotra's predictor and corrector). It takes 10 to 25 steps, whatever the ridge: where
 data are separable and the ridge is tiny, plain Newton steps would run into kinks for ever.
 """
@@ -17,7 +17,7 @@ import math
 from typing import NamedTuple
 
 from sparsetoken.fitting.newton import Factored, refuse_separable
-from sparsetoken.fitting.objective import Fitted, Gradient, Objective
+from sparsetoken.fitting.objective import Fitted, Objective
 from sparsetoken.support.arrays import Array
 from sparsetoken.support.errors import ConvergenceError
 
@@ -65,7 +65,7 @@ class _CentralPath:
         self.objective = objective
         self.curve, self.offset, self.top = objective.loss.dual_box  # type: ignore[attr-defined]
         self.weights = xp.zeros_like(objective.features[0, :])
-        self.bias, self.scores = 0.0, xp.zeros_like(labels)
+        self.bias, self.scores = 0.0, objective.scores(self.weights, 0.0)
         nothing = xp.zeros_like(labels)
         if math.isinf(self.top):
             self.pull = self.curve * (xp.clip(self._wanted(), min=0.0) + 0.5)
@@ -81,7 +81,7 @@ class _CentralPath:
 
     def advance(self) -> None:
         """One predictor–corrector step."""
-        curvature = 1.0 / (self.objective.n * self._stiffness())
+        curvature = self.objective.shared(1.0 / self._stiffness())
         factored = Factored(self.objective, curvature)
         now = self._complementarity(0.0, None)
         ahead = self._toward(factored, 0.0, None)
@@ -96,22 +96,22 @@ class _CentralPath:
         self.lower = self.lower + length * step.lower
 
     def _stiffness(self) -> Array:
-        """1/D."""
+        """s/D."""
         return 1.0 / self.curve + self.lower / self.pull + self.upper / (self.top - self.pull)
 
     def _toward(self, factored: Factored, goal: float, ahead: _Step | None) -> _Step:
         """Newton's step to μ = goal, with the second-order terms of the step `ahead`."""
-        labels, features, n = self.objective.labels, self.objective.features, self.objective.n
+        labels, features = self.objective.labels, self.objective.features
         room, stiffness = self.top - self.pull, self._stiffness()
         at_lower = at_upper = goal
         if ahead is not None:
             at_lower, at_upper = goal - ahead.lower * ahead.pull, goal + ahead.upper * ahead.pull
         push = at_upper / room - self.upper
         right = at_lower / self.pull - self.lower - push
-        pulls = labels * (self.pull + right / stiffness) / n
+        pulls = self.objective.shared(labels * (self.pull + right / stiffness))
         along = self.objective.ridge * self.weights - features.T @ pulls
         bias = -float(self.objective.xp.sum(pulls))
-        move = factored.solve(Gradient(along, bias, math.nan, math.nan, math.nan))
+        move = factored.solve(along, bias)
         scores = features @ move.weights + move.bias
         pull = (right - labels * scores) / stiffness
         upper = push + self.upper * pull / room

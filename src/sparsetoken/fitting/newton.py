@@ -1,6 +1,7 @@
 r"""Newton's method for the smooth convex fit.
 
-A step solves (FᵀDF + λ) δ = −∇, D the curvatures over n, with the bias eliminated:
+A step solves (FᵀDF + λ) δ = −∇, D the curvatures times the shares of the samples, with the bias
+eliminated:
 
 - by conjugate gradients, preconditioned by the diagonal, on a float32 copy of F: a step need not be
   exact, only the gradient it answers to is (float64, always);
@@ -43,17 +44,22 @@ class Direction(NamedTuple):
     products: int
 
 
-def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | None:
+def minimise(
+    objective: Objective,
+    factorise: bool | None = None,
+    start: tuple[Array, float] | None = None,
+) -> Fitted | None:
     """The certified minimiser, or None where another method should take over.
 
     That is where factorisations are cheaper than conjugate gradients, but n < p (the Gram matrix is
-    smaller) or the loss is square (one factor is enough); and where the loss has kinks and full
-    steps keep running into them.
+    smaller) or the loss is square and all samples weigh the same (one factor is enough); and where
+    the loss has kinks and full steps keep running into them.
     """
-    xp, features, n = objective.xp, objective.features, objective.n
+    xp, features = objective.xp, objective.features
     kinks = getattr(objective.loss, "dual_box", None) is not None
-    square = isinstance(objective.loss, Square)
-    weights, scores, bias = xp.zeros_like(features[0, :]), xp.zeros_like(objective.labels), 0.0
+    one_factor = isinstance(objective.loss, Square) and objective.shares is None
+    weights, bias = start if start is not None else (xp.zeros_like(features[0, :]), 0.0)
+    scores = objective.scores(weights, bias)
     solver = _Steps(objective, factorise)
     products, floor, stalls = 0, 0.0, 0
     before, value_before = math.inf, math.inf
@@ -71,9 +77,12 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
                 return fitted
             scores = fitted.scores
         # far from the minimum the gradient need not shrink, the objective does
-        value = objective.value(weights, scores)
-        falls = gradient.norm <= 0.7 * before or value <= (1 - _LEAST_FALL) * value_before
-        stalls = 0 if falls else stalls + 1
+        if gradient.norm <= 0.7 * before:
+            stalls, value_before = 0, math.inf
+        else:
+            value = objective.value(weights, scores)
+            stalls = 0 if value <= (1 - _LEAST_FALL) * value_before else stalls + 1
+            value_before = value
         if stalls >= 4 and floor == 0:
             if not solver.escalate():
                 fitted, accepted = objective.judge(weights, bias, steps, products, stuck=True)
@@ -81,23 +90,23 @@ def minimise(objective: Objective, factorise: bool | None = None) -> Fitted | No
                     return fitted
                 break
             stalls = 0
-        if solver.factorises and (kinks or square or n < features.shape[1]):
+        if solver.factorises and (kinks or one_factor or objective.n < features.shape[1]):
             return None
-        curvature = objective.loss.curvature(objective.labels * scores)
-        if not float(xp.sum(curvature)) > 0:
+        if not float(xp.sum(gradient.curvatures)) > 0:
             floor = max(floor, 0.1)
-        curvature = xp.clip(curvature, min=max(floor, _LEAST_CURVATURE)) / n
+        least = max(floor, _LEAST_CURVATURE)
+        curvature = objective.shared(xp.clip(gradient.curvatures, min=least))
         step = solver.direction(gradient, curvature)
         products += step.products
         along = features @ step.weights + step.bias
-        length = _step_length(objective, weights, scores, step.weights, along)
+        length = _step_length(objective, gradient, weights, scores, step, along)
         weights, bias = weights + length * step.weights, bias + length * step.bias
         scores = scores + length * along
         if length < 0.2:
             floor = min(1.0, max(10 * floor, 1e-3))
         elif length > 0.9:
             floor = floor / 10 if floor > 1e-6 else 0.0
-        before, value_before = gradient.norm, value
+        before = gradient.norm
         if objective.ridge == 0:
             refuse_separable(objective, scores)
     if kinks:
@@ -120,13 +129,15 @@ class _Steps:
             self.loosest = _LOOSEST_QUADRATIC
             if objective.loss.dual_box is not None:
                 self.budget *= 8  # the alternative, an interior-point method, takes many of them
+        self.previous = math.inf
+        if self.factorises:
+            return
         self.rows = sample_rows(objective.n)  # estimate the columns' scales, to precondition
         self.copy = features
         largest = float(xp.max(xp.abs(features[self.rows])))
-        if not self.factorises and 1e-12 < largest < 1e12:  # whose squares float32 can hold
+        if 1e-12 < largest < 1e12:  # whose squares float32 can hold
             self.copy = xp.astype(features, xp.float32, copy=False)
         self.squares = self.copy[self.rows] ** 2
-        self.previous = math.inf
 
     def escalate(self) -> bool:
         """Go on to more exact steps; False if there are none."""
@@ -193,7 +204,7 @@ class _Steps:
         return Direction(xp.astype(solution, self.objective.features.dtype), bias, products)
 
     def _by_cholesky(self, gradient: Gradient, curvature: Array) -> Direction:
-        return Factored(self.objective, curvature).solve(gradient)
+        return Factored(self.objective, curvature).solve(gradient.weights, gradient.bias)
 
 
 class Factored:
@@ -215,30 +226,36 @@ class Factored:
             algebra.add_to_diagonal(xp, hessian, 100 * epsilon * largest * hessian.shape[0])
             self.root = algebra.cholesky(xp, hessian)
 
-    def solve(self, gradient: Gradient) -> Direction:
-        """The step that removes a gradient."""
-        pull = self.lift * (gradient.bias / self.total) - gradient.weights
+    def solve(self, along: Array, level: float) -> Direction:
+        """The step that removes a gradient (∇_w, ∇_b)."""
+        pull = self.lift * (level / self.total) - along
         weights = algebra.solve_root(self.xp, self.root, pull)
-        bias = -(gradient.bias + float(self.lift @ weights)) / self.total
+        bias = -(level + float(self.lift @ weights)) / self.total
         return Direction(weights, bias, 0)
 
 
 def _step_length(
-    objective: Objective, weights: Array, scores: Array, step: Array, along: Array
+    objective: Objective,
+    gradient: Gradient,
+    weights: Array,
+    scores: Array,
+    step: Direction,
+    along: Array,
 ) -> float:
     """t where the slope φ′(t) along the step has lost most of its size; 1 if half is lost there.
 
     φ is convex, so φ′ rises; the root is bracketed, then approached by the Illinois method.
     """
-    n = objective.n
     margin, change = objective.labels * scores, objective.labels * along
-    inner = objective.ridge * float(weights @ step)
-    square = objective.ridge * float(step @ step)
+    pushed = change if objective.shares is None else objective.n * objective.shared(change)
+    inner = objective.ridge * float(weights @ step.weights)
+    square = objective.ridge * float(step.weights @ step.weights)
 
     def slope(t: float) -> float:
-        return float(objective.loss.slope(margin + t * change) @ change) / n + inner + t * square
+        pull = float(objective.loss.slope(margin + t * change) @ pushed) / objective.n
+        return pull + inner + t * square
 
-    start = slope(0.0)
+    start = float(gradient.weights @ step.weights) + gradient.bias * step.bias
     if not start < 0:  # rounding: the step no longer descends
         return 1.0
     low, at_low, high, at_high = 0.0, start, 1.0, slope(1.0)
@@ -269,7 +286,10 @@ def _step_length(
 
 def refuse_separable(objective: Objective, scores: Array) -> None:
     """Without a ridge, separable data pull a loss that rewards confidence to infinity."""
-    separated = bool(objective.xp.all(objective.labels * scores > 0))
+    right = objective.labels * scores > 0
+    if objective.shares is not None:
+        right = right | (objective.shares == 0)
+    separated = bool(objective.xp.all(right))
     if separated and not objective.loss.penalises_confidence:
         n, p = objective.features.shape
         raise NoMinimiserError(

@@ -1,14 +1,17 @@
-r"""The objective of stage 4 on arrays, and the certificate of a minimiser.
+r"""The objective of a convex fit on arrays, and the certificate of a minimiser.
 
-(1/n) Σ ℓ(x_i) + (λ/2)‖w‖²,   x = y(Fw + b),   bias not penalised
+Σ s_i ℓ(x_i) + (λ/2)‖w‖²,   x = y(Fw + b + o),   bias not penalised
 
-certificate = ‖(∇_w/φ, ∇_b)‖ / (1/n)Σ|ℓ′(x_i)|,   φ² = mean‖f_i‖²
+certificate = ‖(∇_w/φ, ∇_b)‖ / Σ s_i|ℓ′(x_i)|,   φ² = mean‖f_i‖²
+
+The shares s_i of the samples are 1/n, or in proportion to their weights; the offsets o are 0 unless
+given.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from sparsetoken.model.losses import Loss
@@ -31,7 +34,7 @@ class Fitted(NamedTuple):
 
     weights: Array  # (p,)
     bias: float
-    scores: Array  # (n,), Fw + b on the training samples
+    scores: Array  # (n,), Fw + b + o on the training samples
     certificate: float  # relative gradient, see the module
     gradient_norm: float  # ‖∇‖ over (w, b)
     steps: int  # Newton steps, or solutions with a Cholesky factor
@@ -46,11 +49,12 @@ class Gradient(NamedTuple):
     norm: float
     certificate: float
     rounding: float  # of the certificate
+    curvatures: Array  # (n,), ℓ″
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """Features, labels, loss and ridge: what is minimised."""
+    """Features, labels, loss, ridge, shares and offsets: what is minimised."""
 
     xp: Any  # the namespace of the arrays
     features: Array  # (n, p)
@@ -60,6 +64,8 @@ class Objective:
     tolerance: float
     size: float  # φ = √(mean‖f‖²), from some of the samples
     gradient_norm: float = 0.0  # ‖∇‖ that is small enough, whatever the certificate
+    shares: Array | None = None  # (n,), of sum 1; None: all 1/n
+    offsets: Array | None = None  # (n,); None: all 0
 
     @property
     def n(self) -> int:
@@ -74,6 +80,8 @@ class Objective:
         ridge: float,
         tolerance: float | None,
         gradient_norm: float = 0.0,
+        weights: Array | None = None,
+        offsets: Array | None = None,
     ) -> Objective:
         """Checked: shapes, finite numbers, both classes."""
         xp, features = floats(features)
@@ -81,8 +89,8 @@ class Objective:
             raise InvalidInput(
                 f"fit: features must be a matrix (n, p), got shape {tuple(features.shape)}"
             )
-        n = int(features.shape[0])
-        labels = xp.asarray(labels, dtype=features.dtype, device=features.device)
+        n, like = int(features.shape[0]), {"dtype": features.dtype, "device": features.device}
+        labels = xp.asarray(labels, **like)
         if tuple(labels.shape) != (n,) or not bool(xp.all(xp.abs(labels) == 1)):
             raise InvalidInput(
                 f"fit: labels must be {n} numbers +1 or -1 (one a row of features), "
@@ -98,35 +106,67 @@ class Objective:
         some = features[sample_rows(n)]
         size = float(xp.linalg.vector_norm(some)) / math.sqrt(some.shape[0]) or 1.0
         gradient_norm = real("fit", "gradient_norm", gradient_norm, least=0)
-        return cls(xp, features, labels, loss, ridge, tolerance, size, gradient_norm)
+        objective = cls(xp, features, labels, loss, ridge, tolerance, size, gradient_norm)
+        if weights is not None:
+            weights = _of_samples(xp, "weights", weights, n, like)
+            sides = [float(xp.sum(weights[labels == side])) for side in (1, -1)]
+            if not bool(xp.all(weights >= 0)) or min(sides) <= 0:
+                raise InvalidInput(
+                    "fit: weights must be at least 0, and above 0 for some sample of each class, "
+                    f"got a smallest of {float(xp.min(weights)):g} and sums of {sides[0]:g} and "
+                    f"{sides[1]:g}"
+                )
+            objective = replace(objective, shares=weights / sum(sides))
+        if offsets is not None:
+            objective = replace(objective, offsets=_of_samples(xp, "offsets", offsets, n, like))
+        return objective
+
+    def at(self, ridge: float) -> Objective:
+        """With another ridge."""
+        return replace(self, ridge=real("fit", "ridge", ridge, least=0))
+
+    def scores(self, weights: Array, bias: float) -> Array:
+        """u = Fw + b + o, (n,)."""
+        scores = self.features @ weights + bias
+        return scores if self.offsets is None else scores + self.offsets
+
+    def mean(self, values: Array) -> float:
+        """Over the samples, by their shares."""
+        if self.shares is None:
+            return float(self.xp.sum(values)) / self.n
+        return float(self.shares @ values)
+
+    def shared(self, values: Array) -> Array:
+        """What each sample (n,) adds to the mean."""
+        return values / self.n if self.shares is None else self.shares * values
 
     def value(self, weights: Array, scores: Array) -> float:
-        """At w and the scores u = Fw + b."""
+        """At w and the scores u = Fw + b + o."""
         losses = self.loss.value(self.labels * scores)
-        return float(self.xp.mean(losses)) + 0.5 * self.ridge * float(weights @ weights)
+        return self.mean(losses) + 0.5 * self.ridge * float(weights @ weights)
 
     def gradient(self, weights: Array, scores: Array) -> Gradient:
-        """∇ at w and the scores u = Fw + b."""
-        xp, n = self.xp, self.n
-        slope = self.loss.slope(self.labels * scores)
-        pull = self.labels * slope / n
+        """∇ at w and the scores u = Fw + b + o."""
+        xp = self.xp
+        slope, curvatures = self.loss.derivatives(self.labels * scores)
+        pull = self.shared(self.labels * slope)
         along = self.features.T @ pull + self.ridge * weights
         bias = float(xp.sum(pull))
-        length = float(xp.linalg.vector_norm(along))
+        length = math.sqrt(float(along @ along))
         norm = math.hypot(length, bias)
-        pulls = float(xp.sum(xp.abs(slope))) / n
+        pulls = self.mean(xp.abs(slope))
         if not pulls > 0:
-            return Gradient(along, bias, norm, math.inf, 0.0)
+            return Gradient(along, bias, norm, math.inf, 0.0, curvatures)
         relative = math.hypot(length / self.size, bias) / pulls
-        return Gradient(along, bias, norm, relative, self._rounding(scores, pulls))
+        rounding = self._rounding(scores, curvatures) / pulls
+        return Gradient(along, bias, norm, relative, rounding, curvatures)
 
-    def _rounding(self, scores: Array, pulls: float) -> float:
-        """What rounding makes of the certificate: a score is known to about ε times its size, its
-        slope to ℓ″ times that, and n such errors add up like √n."""
-        xp = self.xp
-        errors = self.loss.curvature(self.labels * scores) * (1 + xp.abs(scores))
-        epsilon = float(xp.finfo(self.features.dtype).eps)
-        return _ROUNDINGS * epsilon * float(xp.linalg.vector_norm(errors)) / (self.n * pulls)
+    def _rounding(self, scores: Array, curvatures: Array) -> float:
+        """What rounding makes of the pulls: a score is known to about ε times its size, its slope
+        to ℓ″ times that, and n such errors add up like √n."""
+        errors = self.shared(curvatures * (1 + self.xp.abs(scores)))
+        epsilon = float(self.xp.finfo(self.features.dtype).eps)
+        return _ROUNDINGS * epsilon * math.sqrt(float(errors @ errors))
 
     def met(self, gradient: Gradient, stuck: bool = False) -> bool:
         """Whether the certificate meets the tolerance, or its own rounding where that is larger."""
@@ -140,7 +180,7 @@ class Objective:
         self, weights: Array, bias: float, steps: int, products: int, stuck: bool = False
     ) -> tuple[Fitted, bool]:
         """(w, b) with its scores and its certificate from scratch, and whether that is met."""
-        scores = self.features @ weights + bias
+        scores = self.scores(weights, bias)
         gradient = self.gradient(weights, scores)
         fitted = Fitted(weights, bias, scores, gradient.certificate, gradient.norm, steps, products)
         return fitted, self.met(gradient, stuck)
@@ -152,3 +192,14 @@ class Objective:
             f"fit: relative gradient {certificate:.1e}, {self.tolerance:.1e} is required "
             f"({n} samples, {p} features, {self.loss!r}, ridge={self.ridge:g})"
         )
+
+
+def _of_samples(xp: Any, field: str, values: Array, n: int, like: dict[str, Any]) -> Array:
+    """One finite number for each sample."""
+    values = xp.asarray(values, **like)
+    if tuple(values.shape) != (n,) or not bool(xp.all(xp.isfinite(values))):
+        raise InvalidInput(
+            f"fit: {field} must be {n} finite numbers (one a row of features), got shape "
+            f"{tuple(values.shape)}"
+        )
+    return values

@@ -101,6 +101,9 @@ class PiecewiseQuadratic(ABC):
     def curvature(self, margin: Any) -> Any:
         return self._by_piece(margin, lambda p, gap: 0.0 * gap + p.c)
 
+    def derivatives(self, margin: Any) -> tuple[Any, Any]:
+        return self.slope(margin), self.curvature(margin)
+
     def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray:
         x, v = np.broadcast_arrays(np.asarray(margin, float), np.asarray(variance, float))
         index = self._piece_of(1.0 - x, v)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.fitting.fit import fit, fit_gram
+from sparsetoken.fitting.groups import Groups
 from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.model.classifiers import Attention, Classifier, Query, Vectorized
 from sparsetoken.model.law import Readout
@@ -172,8 +173,17 @@ def _joint(
 ) -> Outcome:
     """All parameters at once, on the first n samples."""
     tokens = np.concatenate([block for _, block in train.samples(n)])
+    samples = Groups(tokens.reshape(-1, tokens.shape[2]), tokens.shape[1] * np.arange(n + 1))
     labels, beta = train.labels[:n], protocol.inverse_temperature
-    trained = train_jointly(tokens, labels, protocol.loss, protocol.ridge, query_ridge, beta, start)
+    trained = train_jointly(
+        samples,
+        labels,
+        protocol.loss,
+        protocol.ridge,
+        query_ridge,
+        inverse_temperature=beta,
+        start=start,
+    )
     norm = float(np.linalg.norm(trained.query))
     direction = beta * trained.query
     train_error, train_loss = training_numbers(trained.scores, labels, protocol.loss)

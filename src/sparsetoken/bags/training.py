@@ -1,0 +1,238 @@
+r"""From bags to a fitted model: whiten, pool, fit, choose by cross-validation, calibrate.
+
+    score = ⟨w, f⟩ + b,   (w, b) = argmin Σ s_i ℓ(y_i·score_i) + (ridge/2)‖w‖², b not penalised,
+
+with features f of whitened tokens by a pooling. Shrinkage of the whitening, sharpness of the
+pooling and ridge are those with the least logistic loss on held-out bags, for which everything is
+learned anew in each fold. The sigmoid that fits the held-out scores calibrates the readout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsetoken.bags.bags import Bags
+from sparsetoken.bags.poolings import Candidate, Pool, Pooling, TrainingData
+from sparsetoken.bags.whitening import Moments, Whitening
+from sparsetoken.fitting.calibration import Sigmoid, fit_sigmoid
+from sparsetoken.fitting.fit import fit_path
+from sparsetoken.fitting.joint import train_jointly
+from sparsetoken.fitting.objective import Fitted as Readout
+from sparsetoken.model.losses import Loss
+from sparsetoken.support.arrays import FloatArray
+
+RIDGES = (1e2, 10.0, 1.0, 0.1, 0.01)  # that are tried, in units of the features' variance
+_ROUGH = 1e-4  # tolerance of fits that are only compared
+_JOINT_TOLERANCE, _JOINT_FALL = 1e-2, 1e-9  # of joint training: bags are few, it may stop early
+_ENERGY = 2.0  # of the query's ridge at the start of joint training, in units of the readout's
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is tried, and how."""
+
+    pooling: Pooling
+    loss: Loss
+    ridge: float | None  # None: the best of `RIDGES`
+    shrinkages: tuple[float, ...]
+    whiten: bool
+    calibrate: bool
+    folds: int
+
+    @property
+    def free(self) -> bool:
+        """Whether anything is chosen on held-out bags."""
+        choices = len(self.shrinkages) * len(self.pooling.sharpnesses)
+        return self.ridge is None or choices > 1 or self.calibrate
+
+
+class Choice(NamedTuple):
+    """What is chosen."""
+
+    shrinkage: float  # of the whitening, at least
+    sharpness: float
+    factor: float  # the ridge in units of the features' variance; 1 where the ridge is given
+
+
+class Judged(NamedTuple):
+    """Logistic loss of held-out bags, after the sigmoid that fits their scores; that sigmoid."""
+
+    loss: float
+    sigmoid: Sigmoid
+
+
+@dataclass(frozen=True, eq=False)
+class BagModel:
+    """Everything that turns bags into scores."""
+
+    whitening: Whitening
+    pool: Pool
+    weights: FloatArray  # (p,)
+    bias: float
+    ridge: float
+
+    def scores(self, bags: Bags) -> FloatArray:
+        """(n,)."""
+        return self.pool.features(bags, self.whitening) @ self.weights + self.bias
+
+    def calibrated(self, sigmoid: Sigmoid) -> BagModel:
+        """With scores that are the logits of probabilities."""
+        bias = sigmoid.slope * self.bias + sigmoid.offset
+        return replace(self, weights=sigmoid.slope * self.weights, bias=bias)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The model, what was chosen, and by which losses; none where nothing could be held out."""
+
+    model: BagModel
+    choice: Choice
+    losses: Mapping[Choice, float]
+    joint: bool = False
+
+
+def train(data: TrainingData, recipe: Recipe) -> Trained:
+    """The best model that the recipe allows."""
+    judged = _cross_validated(data, recipe) if recipe.free else {}
+    losses = {choice: each.loss for choice, each in judged.items()}
+    if not judged:
+        choice = Choice(recipe.shrinkages[0], recipe.pooling.sharpnesses[0], 1.0)
+        return Trained(_fit(data, recipe, choice), choice, losses)
+    best = min(judged, key=lambda choice: judged[choice].loss)
+    if recipe.pooling.joint:
+        starts = _joint_starts(judged)
+        jointly = {choice: _jointly_judged(data, recipe, choice) for choice in starts}
+        better = min(jointly, key=lambda choice: jointly[choice].loss, default=best)
+        if jointly and jointly[better].loss < judged[best].loss:
+            model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
+            return Trained(model, better, losses, joint=True)
+    model = _fit(data, recipe, best).calibrated(judged[best].sigmoid)
+    return Trained(model, best, losses)
+
+
+def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, Judged]:
+    """All choices; none where nothing can be held out."""
+    scores: dict[Choice, FloatArray] = {}
+    for held in data.folds(recipe.folds):
+        rest = data.without(held)
+        for shrinkage, whitening in _whitenings(rest, recipe, recipe.shrinkages):
+            sharpnesses = recipe.pooling.sharpnesses
+            for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
+                factors, ridges = _ridges(candidate, recipe)
+                path = _readouts(candidate, rest, recipe.loss, ridges, _ROUGH)
+                for factor, readout in zip(factors, path, strict=True):
+                    choice = Choice(shrinkage, candidate.sharpness, factor)
+                    out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
+                    out_of_fold[held] = candidate.scored[held] @ readout.weights + readout.bias
+    return {choice: _judge(data, recipe, each) for choice, each in scores.items()}
+
+
+def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray) -> Judged:
+    sigmoid = Sigmoid()
+    if recipe.calibrate:
+        sigmoid = fit_sigmoid(scores, data.labels, data.weights)
+    margins = data.labels * sigmoid.logit(scores)
+    return Judged(float(np.average(np.logaddexp(0.0, -margins), weights=data.weights)), sigmoid)
+
+
+def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
+    """As chosen, from the bags with a weight."""
+    ((_, whitening),) = _whitenings(data, recipe, (choice.shrinkage,))
+    (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
+    ridge = recipe.ridge or choice.factor * _variance(candidate)
+    (readout,) = _readouts(candidate, data, recipe.loss, [ridge])
+    return BagModel(whitening, candidate.pool, readout.weights, readout.bias, ridge)
+
+
+def _whitenings(
+    data: TrainingData, recipe: Recipe, shrinkages: tuple[float, ...]
+) -> Iterator[tuple[float, Whitening]]:
+    """From the tokens of the first class alone: there they are noise."""
+    if not recipe.whiten:
+        share = data.weights * data.bags.lengths
+        yield 0.0, Whitening.none(share @ data.means / share.sum())
+        return
+    moments = Moments.of(data.bags, np.where(data.labels < 0, data.weights, 0.0))
+    for least in shrinkages:
+        yield least, moments.whitening(least)
+
+
+def _ridges(candidate: Candidate, recipe: Recipe) -> tuple[Sequence[float], Sequence[float]]:
+    """Factors and ridges, the largest first: each fit begins where the one before ended."""
+    if recipe.ridge is not None:
+        return (1.0,), (recipe.ridge,)
+    variance = _variance(candidate)
+    return RIDGES, [factor * variance for factor in RIDGES]
+
+
+def _variance(candidate: Candidate) -> float:
+    """Of a feature, on average."""
+    share = candidate.weights / candidate.weights.sum()
+    centred = candidate.fitted - share @ candidate.fitted
+    squares = np.einsum("np,np->n", centred, centred)
+    return float(share @ squares) / centred.shape[1] or 1.0
+
+
+def _readouts(
+    candidate: Candidate,
+    data: TrainingData,
+    loss: Loss,
+    ridges: Sequence[float],
+    tolerance: float | None = None,
+) -> Iterator[Readout]:
+    """For each ridge, from the bags the readout learns from."""
+    counted = candidate.weights > 0
+    return fit_path(
+        candidate.fitted[counted],
+        data.labels[counted],
+        loss,
+        ridges,
+        weights=candidate.weights[counted],
+        tolerance=tolerance,
+    )
+
+
+def _joint_starts(judged: Mapping[Choice, Judged]) -> list[Choice]:
+    """The best start of each shrinkage: a query that is not zero."""
+    best: dict[float, Choice] = {}
+    for choice, each in judged.items():
+        rival = best.get(choice.shrinkage)
+        if choice.sharpness > 0 and (rival is None or each.loss < judged[rival].loss):
+            best[choice.shrinkage] = choice
+    return list(best.values())
+
+
+def _jointly_judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
+    """Joint training on held-out bags."""
+    scores = np.zeros(len(data.labels))
+    for held in data.folds(recipe.folds):
+        scores[held] = _fit_jointly(data.without(held), recipe, choice).scores(data.bags[held])
+    return _judge(data, recipe, scores)
+
+
+def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
+    """Query and readout together, from what was learned one after the other; the ridge of the
+    query is in proportion to that of the readout."""
+    start = _fit(data, recipe, choice)
+    query = start.pool.query
+    assert query is not None  # as it is for a pooling that trains jointly
+    energy = start.ridge * float(start.weights @ start.weights)
+    trained = train_jointly(
+        data.bags,
+        data.labels,
+        recipe.loss,
+        start.ridge,
+        max(_ENERGY * energy / choice.sharpness**2, 1e-9),
+        weights=data.weights,
+        root=start.whitening.root,
+        centre=start.whitening.mean,
+        start=(query, start.weights, start.bias),
+        tolerance=_JOINT_TOLERANCE,
+        least_fall=_JOINT_FALL,
+    )
+    pool = recipe.pooling.pool(start.pool.length, trained.query)
+    return replace(start, pool=pool, weights=trained.weights, bias=trained.bias)
