@@ -19,7 +19,7 @@ ROOMS = {
     "support": "errors checks estimate arrays blas progress text whole_files numerics".split(),
     "model": (
         "signals places task weightings envelopes losses scores "
-        "compression law attention classifiers protocol queries"
+        "compression law attention classifiers names protocol queries"
     ).split(),
     "theory": (
         "query_spread alignment capacity saddle newton asymptotics fluctuations "
@@ -172,7 +172,7 @@ for name in set(sparsetoken.__all__) - {"reproduce"} - estimators:  # which draw
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert sparsetoken.reproduce is not None and len(estimators) == 7
+assert sparsetoken.reproduce is not None and len(estimators) == 8
 assert all(getattr(sparsetoken, name) is not None for name in estimators)
 try:
     sparsetoken.nothing

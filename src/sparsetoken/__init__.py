@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsetoken.app.explore import explore as explore
     from sparsetoken.bags.comparison import compare_poolings as compare_poolings
+    from sparsetoken.bags.estimators import ESTIMATORS as ESTIMATORS
     from sparsetoken.bags.estimators import AttentionClassifier as AttentionClassifier
     from sparsetoken.bags.estimators import PooledClassifier as PooledClassifier
     from sparsetoken.bags.estimators import VectorizedClassifier as VectorizedClassifier
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
     from sparsetoken.model.losses import Logistic as Logistic
     from sparsetoken.model.losses import Square as Square
     from sparsetoken.model.losses import SquaredHinge as SquaredHinge
+    from sparsetoken.model.names import CLASSIFIERS as CLASSIFIERS
+    from sparsetoken.model.names import LOSSES as LOSSES
+    from sparsetoken.model.names import WEIGHTINGS as WEIGHTINGS
     from sparsetoken.model.protocol import Protocol as Protocol
     from sparsetoken.model.scores import Scores as Scores
     from sparsetoken.model.signals import Continuous as Continuous
@@ -116,6 +120,7 @@ _HOMES = {
     "model.scores": ("Scores",),
     "model.law": ("FeatureLaw", "Readout"),
     "model.classifiers": ("Pooled", "Vectorized", "Attention", "Query"),
+    "model.names": ("LOSSES", "WEIGHTINGS", "CLASSIFIERS"),
     "model.protocol": ("Protocol",),
     "theory.alignment": ("align", "alignment_rate", "best_steps"),
     "support.errors": (
@@ -142,7 +147,12 @@ _HOMES = {
     "reproduction.reproduce": ("reproduce",),
     "planning.plan": ("plan",),
     "planning.advice": ("Plan",),
-    "bags.estimators": ("AttentionClassifier", "PooledClassifier", "VectorizedClassifier"),
+    "bags.estimators": (
+        "AttentionClassifier",
+        "PooledClassifier",
+        "VectorizedClassifier",
+        "ESTIMATORS",
+    ),
     "bags.comparison": ("compare_poolings",),
     "bags.pilot": ("estimate_task",),
     "bags.findings": ("Pilot",),

@@ -9,6 +9,7 @@ from typing import Any
 from sparsetoken.app.numbers import Cell, Row
 from sparsetoken.app.state import CONTROLS, State
 from sparsetoken.figures import LOOK
+from sparsetoken.model.names import CLASSIFIERS
 
 _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _WORDS = {
@@ -19,7 +20,6 @@ _COLOURS = {
     "cosine": "#D55E00", "chosen": "#D55E00", "noise tokens": "#0072B2",
     "signal tokens": "#D55E00", "weight on signal": "#009E73", "mean weight on signal": "#009E73",
 }  # fmt: skip
-_ORDER = ("attention", "vectorized", "pooled")
 
 
 def figure(state: State, rows: Sequence[Row]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def map_figure(state: State, xs: list[float], ys: list[float], cells: Sequence[C
     )
     most = max((cell.edge for cell in cells), default=1.0) or 1.0
     traces = []
-    for name in _ORDER:
+    for name in CLASSIFIERS:
         mine = [cell for cell in cells if cell.winner == name]
         traces.append({
             "name": f"{name} wins",

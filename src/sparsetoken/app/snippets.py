@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from sparsetoken.app.state import State
-from sparsetoken.model.weightings import weighting_named
-
-_LOSSES = {
-    "square": "st.Square()",
-    "logistic": "st.Logistic()",
-    "squared-hinge": "st.SquaredHinge()",
-    "huber": "st.Huber()",
-}
+from sparsetoken.model.names import LOSSES, WEIGHTINGS
 
 
 def as_python(state: State) -> str:
@@ -20,20 +13,20 @@ def as_python(state: State) -> str:
         f"strength={state.strength!r}, prevalence={state.prevalence!r}"
         + (f", token_correlation={state.token_correlation!r})" if state.token_correlation else ")")
     )
-    rule = "" if state.weighting == "softmax" else f"st.{weighting_named('', state.weighting)!r}"
+    rule = "" if state.weighting == "softmax" else f"st.{WEIGHTINGS.make(state.weighting)!r}"
+    loss = f"st.{LOSSES.make(state.loss)!r}"
     lines = ["import sparsetoken as st", "", task]
     if state.view == "plan":
         lines += [
             f"advice = st.plan(task, dim={state.dim}, target_error={state.target!r}, "
-            f"loss={_LOSSES[state.loss]}" + (f", weighting={rule})" if rule else ")"),
+            f"loss={loss}" + (f", weighting={rule})" if rule else ")"),
             "print(advice.headline)",
         ]
         return "\n".join(lines) + "\n"
     lines += [
         "protocol = st.Protocol(",
         f"    query_samples={state.query_samples!r}, readout_samples={state.readout_samples!r},",
-        f"    loss={_LOSSES[state.loss]}, ridge={state.ridge!r}, "
-        f"readout_step={state.readout_step!r},",
+        f"    loss={loss}, ridge={state.ridge!r}, readout_step={state.readout_step!r},",
         f"    bias_step={state.bias_step!r}, query_step={state.query_step!r},",
         ")",
     ]

@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from sparsetoken.model.classifiers import Attention
-from sparsetoken.model.losses import LOSSES, Loss
+from sparsetoken.model.losses import Loss
+from sparsetoken.model.names import LOSSES, WEIGHTINGS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-from sparsetoken.model.weightings import weighting_named
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
@@ -166,7 +166,7 @@ class State:
 
     @property
     def loss_function(self) -> Loss:
-        return LOSSES[self.loss]
+        return LOSSES.make(self.loss)
 
     @property
     def protocol(self) -> Protocol:
@@ -178,7 +178,7 @@ class State:
     @property
     def attention(self) -> Attention:
         """With the learned or the frozen query."""
-        rule = weighting_named(State, self.weighting)
+        rule = WEIGHTINGS.make(self.weighting)
         if self.query == "learned":
             return Attention(weighting=rule)
         return Attention(cosine=self.cosine, sharpness=self.sharpness, weighting=rule)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from sparsetoken.bags.query import refined, train_all, two_step_query
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.losses import Loss
+from sparsetoken.model.names import Names
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -323,3 +325,14 @@ def _every_other(labels: FloatArray, counted: Any) -> Any:
     for label in (1.0, -1.0):
         first[np.flatnonzero(counted & (labels == label))[::2]] = True
     return first
+
+
+ESTIMATORS: Names[BagClassifier] = Names(
+    "pooling",
+    {
+        "pooled": PooledClassifier,
+        "attention": AttentionClassifier,
+        "joint": partial(AttentionClassifier, query="joint"),
+        "vectorized": VectorizedClassifier,
+    },
+)

@@ -141,11 +141,3 @@ class Logistic(Smooth):
             if np.all(np.abs(step) <= 1e-12 * (1.0 + u)):  # quadratic: the next is below rounding
                 break
         return np.where(mirror, -u, u)
-
-
-LOSSES: dict[str, Loss] = {  # by the names of the command line and of study files
-    "square": Square(),
-    "logistic": Logistic(),
-    "squared-hinge": SquaredHinge(),
-    "huber": Huber(),
-}

@@ -16,6 +16,7 @@ import pandas as pd
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.task import Task
 from sparsetoken.studies.questions import Question
 
@@ -27,10 +28,8 @@ COLUMNS = (
     "panel", "series", "x", "y", "theory", "theory_error", "simulation", "simulation_error",
     "repeats", "dim", "features",
 )  # fmt: skip
-CLASSIFIERS: dict[str, Classifier] = {
-    "attention": Attention(),
-    "vectorized": Vectorized(),
-    "pooled": Pooled(),
+THREE: dict[str, Classifier] = {  # of the paper
+    CLASSIFIERS.kind(each): each for each in (Attention(), Vectorized(), Pooled())
 }
 PAPER = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 RIDGE = 1e-5  # of the paper's figures

@@ -7,6 +7,7 @@ from typing import Any
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Pooled
+from sparsetoken.model.names import WEIGHTINGS
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import (
     HardMax,
@@ -14,7 +15,6 @@ from sparsetoken.model.weightings import (
     Sparsemax,
     TopK,
     Weighting,
-    weighting_name,
 )
 from sparsetoken.reproduction.claim import (
     Ask,
@@ -34,7 +34,7 @@ from sparsetoken.studies.cells import Cell, grid
 _TASK = Task(length=12, sparsity=1, strength=4.0)
 _COSINE, _SAMPLES, _RIDGE = 0.9, 4.0, 1e-2
 _RULES: dict[str, tuple[Weighting, tuple[float, ...]]] = {  # with the sharpnesses that are tried
-    str(weighting_name(rule)): (rule, sharpnesses)
+    str(WEIGHTINGS.name(rule)): (rule, sharpnesses)
     for rule, sharpnesses in (
         (Softmax(), (0.4, 0.8, 1.6, 3.2)),
         (HardMax(), (1.0,)),
