@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparsetoken.app.state import State
+from sparsetoken.model.classifiers import Pooled, Vectorized
 from sparsetoken.model.names import LOSSES, WEIGHTINGS
 
 
@@ -34,13 +35,14 @@ def as_python(state: State) -> str:
     if state.query == "frozen":
         arguments = [f"cosine={state.cosine!r}", f"sharpness={state.sharpness!r}", *arguments]
     attention = f"st.Attention({', '.join(arguments)})"
-    vectorized = "" if state.token_correlation else "st.Vectorized(), "
+    linear = [each for each in (Vectorized(), Pooled()) if each.possible(state.task) is None]
+    classifiers = ", ".join([attention, *(f"st.{each!r}" for each in linear)])
     if state.view == "alignment":
         lines.append("query = st.align(task, protocol)")
         lines.append('print(f"cosine {query.cosine:.6g}, sharpness {query.sharpness:.6g}")')
         return "\n".join(lines) + "\n"
     lines += [
-        f"for classifier in ({attention}, {vectorized}st.Pooled()):",
+        f"for classifier in ({classifiers}):",
         "    p = st.predict(task, classifier, protocol)",
         "    numbers = (p.test_error, p.auc, p.train_loss, p.train_error)",
         '    print(type(classifier).__name__.lower(), *(f"{x:.6g}" for x in numbers))',

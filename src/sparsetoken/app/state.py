@@ -178,10 +178,14 @@ class State:
     @property
     def attention(self) -> Attention:
         """With the learned or the frozen query."""
-        rule = WEIGHTINGS.make(self.weighting)
-        if self.query == "learned":
-            return Attention(weighting=rule)
-        return Attention(cosine=self.cosine, sharpness=self.sharpness, weighting=rule)
+        return Attention(**self.options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of classifiers that have them."""
+        frozen = {"cosine": self.cosine, "sharpness": self.sharpness}
+        rule = {"weighting": WEIGHTINGS.make(self.weighting)}
+        return rule if self.query == "learned" else frozen | rule
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -49,10 +49,13 @@ class _Command(ABC):
             raise InvalidInput(f"classifiers must be some of {', '.join(CLASSIFIERS)}, got none")
         names = [str(CLASSIFIERS.name(each)) for each in self.classifiers]
         made = {name: CLASSIFIERS.make(name, **vars(self.query)) for name in names}
-        if self.task.token_correlation and self.classifiers == _every():
-            note("vectorized is left out: there is no theory of it for tokens that share noise")
-            del made["vectorized"]
-        return made
+        if self.classifiers != _every():  # chosen: a law that cannot be made says why
+            return made
+        reasons = {name: each.possible(self.task) for name, each in made.items()}
+        for name, why in reasons.items():
+            if why is not None:
+                note(f"{name} is left out: {why}")
+        return {name: each for name, each in made.items() if reasons[name] is None}
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:

@@ -133,7 +133,10 @@ def compare(panel: str, series: str, answers: Table, x: str, quantity: str) -> T
     """Rows from a sweep: theory where it was asked, mean and standard error of simulations."""
     theory = answers[answers.kind == "theory"].set_index(x)[quantity]
     simulated = answers[answers.kind != "theory"]
-    wide = np.where(simulated.classifier == "vectorized", simulated.length, 1)
+    wide = [
+        CLASSIFIERS.make(name).features_per_dim(length)
+        for name, length in zip(simulated.classifier, simulated.length, strict=True)
+    ]
     dim = simulated.dim.astype(float)
     simulated = simulated.assign(dim=dim, features=dim * wide).groupby(x)
     values = simulated[quantity].agg(["mean", "sem", "count"])

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from sparsetoken.model.classifiers import Classifier, Vectorized
+from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.names import CLASSIFIERS, LOSSES
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
@@ -102,11 +102,9 @@ class Cell(Question):
     def _check_test_task(self, other: object) -> None:
         if not isinstance(other, Task):
             raise InvalidInput(f"Cell: test_task must be a Task, got {other!r}")
-        if isinstance(self.classifier, Vectorized) and other.length != self.task.length:
-            raise InvalidInput(
-                f"Cell: test_task for Vectorized must keep the length {self.task.length} (one "
-                f"weight per position), got {other.length}"
-            )
+        why = self.classifier.possible(other, trained_on=self.task)
+        if why is not None:
+            raise InvalidInput(f"Cell: test_task: {why}")
 
     @property
     def settings(self) -> Settings:

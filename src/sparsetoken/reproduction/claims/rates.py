@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sparsetoken.figures import Panel
-from sparsetoken.model.classifiers import Attention, Classifier
+from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.losses import Square
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction.claim import (
@@ -37,7 +37,7 @@ _EXCESS = "excess test error, square loss"
 def compute(scale: Scale, ask: Ask) -> Table:
     """Test error less its limit, against samples per feature."""
     cells: list[Cell] = []
-    per_dim = {name: PAPER.length if name == "vectorized" else 1 for name in THREE}
+    per_dim = {name: each.features_per_dim(PAPER.length) for name, each in THREE.items()}
     for name, classifier in _classifiers().items():
         same = {"task": PAPER, "loss": Square(), "ridge": RIDGE, "classifier": classifier}
         samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim[name]
@@ -69,7 +69,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
 def _classifiers() -> dict[str, Classifier]:
     """Attention with the query of the limit, so that its own fluctuations do not mix in."""
     query = align(PAPER, Protocol(loss=Square(), ridge=RIDGE))
-    return {**THREE, "attention": Attention(query.cosine, query.sharpness)}
+    return {name: each.frozen(query) for name, each in THREE.items()}
 
 
 def judge(table: Table) -> Judgement:
