@@ -72,7 +72,7 @@ class ClassifierContract:
         for law in (self.classifier.law, self.classifier.draft, self.classifier.tail_law):
             if why is None:
                 made = law(task).features_per_dim
-                assert made == self.classifier.features_per_dim(task.length)
+                assert made == self.classifier.features_per_dim(task)
             else:
                 with pytest.raises(InvalidInput) as error:
                     law(task)

@@ -72,24 +72,31 @@ def test_a_wrong_name_is_told_what_is_allowed(wrong):
 
 
 def test_what_cannot_be_registered():
-    @dataclass(frozen=True)
-    class Wide:
-        width: float
-
     table = Names("loss", {"square": st.Square})
     for name, kind, words in (
         ("square", st.Logistic, "must differ from those of square"),
         ("parabola", st.Square, "must differ from those of square"),
         ("Hinge", st.SquaredHinge, "words of small letters"),
         (3, st.SquaredHinge, "words of small letters"),
-        ("wide", Wide, "from its name alone"),
-        ("logistic", st.Logistic(), "from its name alone"),
+        ("logistic", st.Logistic(), "must be a class"),
     ):
         with pytest.raises(InvalidInput, match=words):
             table.register(name, kind)
     assert list(table) == ["square"]
-    table.register("wide-K", Wide)
-    assert table.make("wide-7") == Wide(7) and table.name(Wide(7)) == "wide-7"
+
+
+def test_a_class_that_needs_more_than_its_name():
+    @dataclass(frozen=True)
+    class Wide:
+        width: float
+
+    table = Names("loss", {"wide": Wide})
+    assert table.make("wide", width=2.0) == Wide(2.0)
+    assert table.name(Wide(2.0)) is None and table.kind(Wide(2.0)) == "wide"
+    with pytest.raises(InvalidInput, match=r"Protocol: loss 'wide' needs more: .*'width'"):
+        table.make("wide", "Protocol")
+    numbered = Names("loss", {"wide-K": Wide})
+    assert numbered.make("wide-7") == Wide(7) and numbered.name(Wide(7)) == "wide-7"
 
 
 def test_the_poolings_of_the_command_line_are_those_of_the_table():

@@ -81,8 +81,8 @@ class Classifier(Protocol):
         """
         ...
 
-    def features_per_dim(self, length: int) -> int:
-        """p/d: features for each embedding dimension, with so many tokens."""
+    def features_per_dim(self, task: Task) -> int:
+        """p/d, features per embedding dimension."""
         ...
 
     def frozen(self, query: Query | None) -> Classifier:
@@ -135,8 +135,8 @@ class Pooled:
         """Every task, trained on any."""
         return None
 
-    def features_per_dim(self, length: int) -> int:
-        """One mean token."""
+    def features_per_dim(self, task: Task) -> int:
+        """The mean token has d coordinates."""
         return 1
 
     def frozen(self, query: Query | None) -> Pooled:
@@ -195,9 +195,9 @@ class Vectorized:
             )
         return _coloured(task)  # scores need no law
 
-    def features_per_dim(self, length: int) -> int:
-        """Every token has its own."""
-        return length
+    def features_per_dim(self, task: Task) -> int:
+        """Every token has its d coordinates."""
+        return task.length
 
     def frozen(self, query: Query | None) -> Vectorized:
         """It has no query."""
@@ -326,8 +326,8 @@ class Attention:
             f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
         )
 
-    def features_per_dim(self, length: int) -> int:
-        """One mean token, weighted."""
+    def features_per_dim(self, task: Task) -> int:
+        """The weighted mean of tokens has d coordinates."""
         return 1
 
     def frozen(self, query: Query | None) -> Attention:

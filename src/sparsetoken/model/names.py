@@ -51,7 +51,7 @@ class Names(Generic[Kind]):
             self.register(name, kind)
 
     def register(self, name: str, kind: Callable[..., Kind]) -> None:
-        """Make a class known by a name: one that can be made from the name alone."""
+        """Make a class known by a name."""
         if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9 -]*(-K)?", name):
             raise InvalidInput(
                 f"register: name must be words of small letters joined by -, got {name!r}"
@@ -61,13 +61,8 @@ class Names(Generic[Kind]):
                 f"register: name and class must differ from those of {', '.join(self)}, got "
                 f"{name!r} for {kind!r}"
             )
-        try:
-            inspect.signature(kind).bind(*[1] * name.endswith(_NUMBERED))
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(
-                f"register: {name!r} must be a class that can be made from its name alone, got "
-                f"{kind!r} ({error})"
-            ) from None
+        if not callable(kind):
+            raise InvalidInput(f"register: {name!r} must be a class, got {kind!r}")
         self._kinds[name] = kind
 
     def __iter__(self) -> Iterator[str]:
@@ -80,13 +75,18 @@ class Names(Generic[Kind]):
         [Attention(cosine=None, sharpness=None, weighting=HardMax()), Pooled()]
         """
         kind, numbers = self._read(name)
+        field = f"{owner}: {self._field}" if owner else self._field
         if kind is None:
             allowed = ", ".join(self)
             allowed += f", K from 1 to {_MOST}" if _NUMBERED in allowed else ""
-            where = f"{owner}: " if owner else ""
-            raise InvalidInput(f"{where}{self._field} must be one of {allowed}, got {name!r}")
-        taken = inspect.signature(kind).parameters
-        return kind(*numbers, **{key: options[key] for key in options if key in taken})
+            raise InvalidInput(f"{field} must be one of {allowed}, got {name!r}")
+        signature = inspect.signature(kind)
+        given = {key: options[key] for key in options if key in signature.parameters}
+        try:
+            signature.bind(*numbers, **given)
+        except TypeError as error:
+            raise InvalidInput(f"{field} {name!r} needs more: {error}") from None
+        return kind(*numbers, **given)
 
     def _read(self, name: object) -> tuple[Callable[..., Kind] | None, list[int]]:
         """The class that a name means, and its number if it has one."""
@@ -103,8 +103,10 @@ class Names(Generic[Kind]):
         if name.endswith(_NUMBERED):
             number, *_ = vars(thing).values()
             name = f"{name.removesuffix('K')}{number}"
-        kind, numbers = self._read(name)
-        return name if kind is not None and kind(*numbers) == thing else None
+        try:
+            return name if self.make(name) == thing else None
+        except InvalidInput:
+            return None
 
     def kind(self, thing: Kind) -> str:
         """The name of the object's class; of one that is not registered, where Python finds it."""

@@ -134,7 +134,7 @@ def compare(panel: str, series: str, answers: Table, x: str, quantity: str) -> T
     theory = answers[answers.kind == "theory"].set_index(x)[quantity]
     simulated = answers[answers.kind != "theory"]
     wide = [
-        CLASSIFIERS.make(name).features_per_dim(length)
+        CLASSIFIERS.make(name).features_per_dim(replace(PAPER, length=int(length)))
         for name, length in zip(simulated.classifier, simulated.length, strict=True)
     ]
     dim = simulated.dim.astype(float)

@@ -64,7 +64,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
                 theory_error=threshold.standard_error / float(threshold), simulation=half,
                 simulation_error=error, repeats=len(mine),
                 dim=dims[name],
-                features=dims[name] * _SERIES[name].features_per_dim(PAPER.length),
+                features=dims[name] * _SERIES[name].features_per_dim(PAPER),
             ),
         ]  # fmt: skip
     for panel, values, make in (

@@ -37,7 +37,7 @@ _EXCESS = "excess test error, square loss"
 def compute(scale: Scale, ask: Ask) -> Table:
     """Test error less its limit, against samples per feature."""
     cells: list[Cell] = []
-    per_dim = {name: each.features_per_dim(PAPER.length) for name, each in THREE.items()}
+    per_dim = {name: each.features_per_dim(PAPER) for name, each in THREE.items()}
     for name, classifier in _classifiers().items():
         same = {"task": PAPER, "loss": Square(), "ridge": RIDGE, "classifier": classifier}
         samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim[name]
