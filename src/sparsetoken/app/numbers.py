@@ -200,7 +200,7 @@ def attention(state: State) -> list[Row]:
     """
     task, query = state.task, _query(state)
     sharpness = query.sharpness
-    shift = task.strength * query.cosine
+    shift = task.fixed_strength * query.cosine
     grid = np.linspace(min(-4.0, shift - 4), max(4.0, shift + 4), 81)
     rows = []
     for name, mean in (("noise tokens", 0.0), ("signal tokens", shift)):

@@ -219,7 +219,7 @@ class Vectorized:
         """One coordinate per position, if sets of places are few: each is learned on its own."""
         _refuse(self.possible(task))
         few = task.length <= _FEW_POSITIONS and not task.varies
-        if few and math.comb(task.length, task.sparsity) <= _FEW_SUBSETS:
+        if few and math.comb(task.length, task.fixed_sparsity) <= _FEW_SUBSETS:
             return self.law_by_position(task)
         return self.law(task)
 
@@ -232,7 +232,7 @@ class Vectorized:
         chosen, weights = _all_places(task)
         places = np.zeros((len(chosen), length))
         np.put_along_axis(places, chosen, 1.0, axis=1)
-        positive = (task.strength * places, np.ones(len(chosen)), weights)
+        positive = (task.fixed_strength * places, np.ones(len(chosen)), weights)
         negative = (np.zeros((1, length)), [1.0], [1.0])
         noisy = np.ones(length, dtype=bool)
         return FeatureLaw.of_classes(task.prevalence, positive, negative, noisy, length)
@@ -264,7 +264,7 @@ class Vectorized:
                 f"Vectorized: scores of a readout with {len(readout.weights)} positions need a "
                 f"task of that length (one weight per position), got {task.length}"
             )
-        few = not task.varies and math.comb(task.length, task.sparsity) <= _MANY_SUBSETS
+        few = not task.varies and math.comb(task.length, task.fixed_sparsity) <= _MANY_SUBSETS
         if few:
             chosen, weights = _all_places(task)
             along = task.strength * np.asarray(readout.weights)[chosen].sum(axis=1)
@@ -419,7 +419,7 @@ def _coloured(task: Task) -> str | None:
 
 
 def _too_many_places(task: Task) -> str | None:
-    subsets = math.comb(task.length, task.sparsity)
+    subsets = math.comb(task.length, task.fixed_sparsity)
     if subsets * task.length <= _MOST_PLACES:
         return None
     return (
@@ -431,7 +431,7 @@ def _too_many_places(task: Task) -> str | None:
 
 def _all_places(task: Task) -> tuple[NDArray[np.intp], FloatArray]:
     """Every possible set of places (subsets, R) and its probability (subsets,)."""
-    chosen = np.array(list(combinations(range(task.length), task.sparsity)))
+    chosen = np.array(list(combinations(range(task.length), task.fixed_sparsity)))
     weights = np.ones(len(chosen))
     if task.places is not None:
         with np.errstate(divide="ignore"):
