@@ -156,6 +156,19 @@ def test_solver_and_capacity_know_laws_not_tasks(name):
             assert parts[2] not in NOT_THEORY_OF_LAWS, imported
 
 
+ASK_FOR_THE_CLASS = {"oracles/oracle.py", "simulation/tokens.py", "simulation/settings.py"}
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_nobody_asks_for_the_class_of_a_classifier(path):
+    """What differs between classifiers is a method of theirs."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            kinds = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+            if kinds & {"Attention", "Pooled", "Vectorized"}:
+                assert str(path.relative_to(ROOT)) in ASK_FOR_THE_CLASS, ast.unparse(node)
+
+
 def test_drawing_imports_no_room():
     for imported in imports(ROOT / "figures.py"):
         assert not imported.startswith("sparsetoken"), imported
