@@ -35,6 +35,12 @@ def test_predict_prints_what_the_library_computes(capsys):
         assert row["train_loss"] == pytest.approx(want.train_loss, rel=1e-7)
 
 
+def test_what_has_no_theory_is_left_out_unless_it_was_chosen(capsys):
+    code, out, err = run(capsys, "predict", "--length", "30000", *TASK[2:], "--json")
+    assert code == 0 and "attention is left out: Attention: the law of a task needs" in err
+    assert [row["classifier"] for row in json.loads(out)] == ["vectorized", "pooled"]
+
+
 def test_tables_for_people(capsys):
     code, out, _ = run(capsys, "predict", *TASK, "--classifiers", "pooled", "--loss", "square")
     assert code == 0 and "test error" in out and "pooled" in out and "attention" not in out
@@ -107,7 +113,10 @@ def test_oracle(capsys):
         (["predict", *TASK, "--classifiers"], "classifiers must be some of"),
         (["predict", *TASK, "--readout-step", "1e308"], "readout_step must be"),
         (["predict", *TASK, "--prevalence", "1e-320"], "prevalence must be between"),
-        (["predict", "--length", "30000", *TASK[2:]], "length of at most 20000"),
+        (
+            ["predict", "--length", "30000", *TASK[2:], "--classifiers", "attention"],
+            "length of at most 20000",
+        ),
         (["simulate", *TASK, "--dim", "-1"], "dim must be a whole number of at least 2"),
         (["simulate", *TASK, "--repeats", "0"], "repeats must be a whole number of at least 1"),
         (["simulate", *TASK, "--dim", "20", "--device", "nonsense"], "device must be None"),

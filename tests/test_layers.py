@@ -6,6 +6,7 @@ The picture is in CONTRIBUTING.md.
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ ROOMS = {
     "support": "errors checks estimate arrays blas progress text whole_files numerics".split(),
     "model": (
         "signals places task weightings envelopes losses scores "
-        "compression law attention classifiers protocol queries"
+        "compression law attention classifiers names protocol queries"
     ).split(),
     "theory": (
         "query_spread alignment capacity saddle newton asymptotics fluctuations "
@@ -68,6 +69,7 @@ ONLY = {  # of a room that may be imported, these files alone
     ("oracles", "theory"): {"query_spread"},
 }
 OWNERS = {  # a heavy library, and the only files that may import it
+    "lazy_loader": {"__init__.py"},
     "matplotlib": {"figures.py"},
     "tyro": {"cli/__init__.py", "cli/bags.py", "cli/studies.py"},
     "rich": {"cli/output.py", "progress.py"},
@@ -156,6 +158,19 @@ def test_solver_and_capacity_know_laws_not_tasks(name):
             assert parts[2] not in NOT_THEORY_OF_LAWS, imported
 
 
+ASK_FOR_THE_CLASS = {"oracles/oracle.py", "simulation/tokens.py", "simulation/settings.py"}
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_nobody_asks_for_the_class_of_a_classifier(path):
+    """What differs between classifiers is a method of theirs."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            kinds = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+            if kinds & {"Attention", "Pooled", "Vectorized"}:
+                assert str(path.relative_to(ROOT)) in ASK_FOR_THE_CLASS, ast.unparse(node)
+
+
 def test_drawing_imports_no_room():
     for imported in imports(ROOT / "figures.py"):
         assert not imported.startswith("sparsetoken"), imported
@@ -166,15 +181,13 @@ def test_import_is_light_and_every_public_name_resolves():
 import sys, sparsetoken
 heavy = {"matplotlib", "pandas", "sklearn", "scipy.stats", "scipy.optimize", "tyro", "rich"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
-homes = sparsetoken._HOMES
-bags = ("estimators", "comparison", "pilot", "storage")  # need sklearn
-estimators = {name for home in bags for name in homes[f"bags.{home}"]}
+estimators = set(sys.argv[1:])
 for name in set(sparsetoken.__all__) - {"reproduce"} - estimators:  # which draws
     assert getattr(sparsetoken, name) is not None
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert sparsetoken.reproduce is not None and len(estimators) == 7
+assert sparsetoken.reproduce is not None and len(estimators) == 8
 assert all(getattr(sparsetoken, name) is not None for name in estimators)
 try:
     sparsetoken.nothing
@@ -183,7 +196,54 @@ except AttributeError as error:
 else:
     raise SystemExit("an unknown name did not raise")
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    needs_sklearn = ("estimators", "comparison", "pilot", "storage")
+    names = [name for name, home in public_names() if home in {f"bags.{x}" for x in needs_sklearn}]
+    subprocess.run([sys.executable, "-c", code, *names], check=True)
+
+
+def public_names():
+    """Names and homes in the stub, in order."""
+    for node in ast.walk(ast.parse((ROOT / "__init__.pyi").read_text(encoding="ascii"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((alias.name, node.module) for alias in node.names)
+
+
+def test_every_public_name_stands_once_and_has_a_home():
+    import sparsetoken
+
+    names = [name for name, _ in public_names()]
+    assert len(names) == len(set(names)) and {*names, "__version__"} == set(sparsetoken.__all__)
+    for name, home in public_names():
+        assert hasattr(sys.modules.get(f"sparsetoken.{home}", sparsetoken), name), name
+        assert (ROOT / f"{home.replace('.', '/')}.py").exists(), home
+
+
+@pytest.mark.slow
+def test_a_checker_knows_the_public_names(tmp_path):
+    """The stub is what a user's type checker reads: a right use passes, a wrong one does not."""
+    lines = [
+        "import sparsetoken as st",
+        "loss: st.Loss = st.Logistic()",
+        "rule: st.Weighting = st.TopK(3)",
+        "kinds: list[st.Classifier] = [st.Attention(weighting=rule), st.Vectorized(), st.Pooled()]",
+        "made: st.Classifier = st.CLASSIFIERS.make('pooled')",
+        "task = st.Task(length=10, sparsity=1, strength=5.0)",
+        "why: str | None = kinds[0].possible(task)",
+        "error: float = st.predict(task, made, st.Protocol(loss=loss)).test_error",
+        "bags: st.Bags = st.load_bags('bags.npz')[0]",
+    ]
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text("\n".join(lines) + "\n")
+    wrong.write_text("import sparsetoken as st\nst.Task(length='ten', sparsity=1, strength=5.0)\n")
+
+    def check(path):
+        return subprocess.run(
+            [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", path],
+            capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(ROOT.parent)},
+        )  # fmt: skip
+
+    assert check(right).returncode == 0, check(right).stdout
+    assert "Argument" in check(wrong).stdout
 
 
 def test_every_public_name_has_a_docstring():

@@ -62,6 +62,30 @@ class ClassifierContract:
         assert np.all(law.scales > 0) and np.all(law.scales <= 1 + 1e-12)
         assert law.compressed.prevalence == pytest.approx(0.2)
 
+    @pytest.mark.parametrize("task", [
+        st.Task(4, 2, 3.0), st.Task(4, 2, 3.0, token_correlation=0.3),
+        st.Task(5, 2, 3.0, places=(1, 2, 3, 4, 0)), st.Task(60, 20, 1.0, places=range(1, 61)),
+        st.Task(5, st.Discrete([1, 2]), 3.0), st.Task(20_001, 1, 5.0),
+    ], ids=repr)  # fmt: skip
+    def test_possible_says_what_the_law_says(self, task):
+        why = self.classifier.possible(task)
+        for law in (self.classifier.law, self.classifier.draft, self.classifier.tail_law):
+            if why is None:
+                made = law(task).features_per_dim
+                assert made == self.classifier.features_per_dim(task)
+            else:
+                with pytest.raises(InvalidInput) as error:
+                    law(task)
+                assert str(error.value) == why
+
+    def test_a_frozen_query_is_the_query(self):
+        query = st.Query(overlap=0.3, norm=0.5, sharpness=1.0)
+        frozen, task = self.classifier.frozen(query), st.Task(3, 1, 1.0)
+        assert not frozen.learns_query and frozen.frozen(None) == frozen
+        law, same = frozen.law(task), self.classifier.law(task, query)
+        np.testing.assert_array_equal(law.means, same.means)
+        np.testing.assert_array_equal(law.scales, same.scales)
+
     def test_no_signal_gives_equal_classes(self):
         law = self.classifier.law(st.Task(6, 2, 0.0))
         up, down = (law.labels == label for label in (1.0, -1.0))
@@ -113,9 +137,16 @@ class TestVectorized(ClassifierContract):
         # the fitted readouts agree; so do their errors: a sum over places is R whatever they are
         assert many.test_error == pytest.approx(one.test_error, abs=1e-10)
 
-    def test_too_many_sets_of_places_are_refused(self):
-        with pytest.raises(InvalidInput, match=r"C\(length, sparsity\)"):
-            self.classifier.law(st.Task(60, 20, 1.0, places=range(1, 61)))
+    def test_what_is_not_possible(self):
+        task = st.Task(4, 1, 2.0)
+        many = st.Task(60, 20, 1.0, places=range(1, 61))
+        shared = st.Task(4, 1, 2.0, token_correlation=0.1)
+        assert "C(length, sparsity)" in self.classifier.possible(many)
+        assert self.classifier.possible(many, trained_on=st.Task(60, 20, 1.0)) is None
+        assert "token_correlation must be 0" in self.classifier.possible(shared)
+        assert "token_correlation must be 0" in self.classifier.possible(shared, trained_on=task)
+        assert self.classifier.possible(st.Task(4, 2, 1.0), trained_on=task) is None
+        assert "keep the length 4" in self.classifier.possible(st.Task(5, 1, 2.0), trained_on=task)
 
 
 class TestAttention(ClassifierContract):

@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 import sparsetoken as st
-from sparsetoken.model.weightings import WEIGHTINGS, weighting_named
 from sparsetoken.support.errors import InvalidInput
 
 ALL = [st.Softmax(), st.HardMax(), st.TopK(1), st.TopK(3), st.TopK(50), st.Sparsemax()]
@@ -65,15 +64,6 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex():
             options={"ftol": 1e-14},
         ).x  # fmt: skip
         np.testing.assert_allclose(st.Sparsemax().weights(scores), found, atol=1e-5)
-
-
-def test_names():
-    for name, weighting in WEIGHTINGS.items():
-        assert weighting_named("", name) == weighting
-    assert weighting_named("", "top-12") == st.TopK(12)
-    for wrong in ("", "top-", "top-0", "top--1", "maximum", 3, None, "top-99999999999"):
-        with pytest.raises(InvalidInput, match=r"attention: weighting must be one of softmax.*got"):
-            weighting_named("attention", wrong)
 
 
 def test_wrong_values_are_named():

@@ -108,12 +108,14 @@ def test_commands(capsys):
     shared = [*task, "--token-correlation", "0.2"]
     assert main(["capacity", *shared, "--json"]) == 0
     answer = capsys.readouterr()
-    assert "vectorized is left out" in answer.err and len(json.loads(answer.out)) == 2
+    assert "vectorized is left out: Vectorized: token_correlation must be 0" in answer.err
+    assert len(json.loads(answer.out)) == 2
     assert main(["predict", *shared, "--classifiers", "vectorized"]) == 2
     assert "Vectorized: token_correlation must be 0" in capsys.readouterr().err
     assert main(["oracle", *task, "--weighting", "hard-max", "--json"]) == 0
     answer = capsys.readouterr()
     assert [row["classifier"] for row in json.loads(answer.out)] == ["attention", "pooled", "bayes"]
+    assert "vectorized is left out: oracle_error: task must have one strength" in answer.err
     for wrong, words in (
         (["--weighting", "top-0"], "weighting must be one of softmax"),
         (["--strength", "a:b"], "values with weights such as 3:0.25"),

@@ -30,7 +30,9 @@ def test_a_test_task_in_theory_and_simulation(classifier):
 
 
 def test_wrong_test_tasks():
-    with pytest.raises(InvalidInput, match="test_task for Vectorized must keep the length 6"):
+    with pytest.raises(
+        InvalidInput, match="test_task: Vectorized: a trained readout must keep the length 6"
+    ):
         st.grid(task=TASK, classifier=st.Vectorized(), test_task=replace(TASK, length=9))
     with pytest.raises(InvalidInput, match="test_task must be a Task"):
         st.grid(task=TASK, classifier=st.Pooled(), test_task=9)

@@ -97,9 +97,12 @@ TASK = "[task]\nlength = 5\nsparsity = 1\nstrength = 2.0\n"
     ("text", "words"),
     [
         ('classifiers = "pooled"\n' + TASK, "key 'classifiers' must be one of"),
-        ('classifier = "pool"\n' + TASK, "classifier must be one of attention, pooled"),
+        ('classifier = "pool"\n' + TASK, "classifier must be one of attention, vectorized, pooled"),
         ('classifier = "pooled"\n' + TASK + "strenght = 1\n", "key 'strenght' under [task]"),
-        ('classifier = "pooled"\n' + TASK + '[protocol]\nloss = "hinge"\n', "[protocol] loss must"),
+        (
+            'classifier = "pooled"\n' + TASK + '[protocol]\nloss = "hinge"\n',
+            "[protocol]: loss must",
+        ),
         ('classifier = "pooled"\n' + TASK.replace("2.0", "-2.0"), "strength must be"),
         ('classifier = "pooled"\n' + TASK.replace("2.0", "[]"), "strength must have at least one"),
         ('classifier = "attention"\ncosine = 0.5\n' + TASK, "must be given together"),

@@ -16,7 +16,8 @@ import numpy as np
 
 from sparsetoken.app.state import AXES, CONTROLS, State
 from sparsetoken.model.attention import attention_law, token_scores
-from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query, Vectorized
+from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
 from sparsetoken.planning.plan import plan
 from sparsetoken.support.blas import one_blas_thread
@@ -41,19 +42,18 @@ class Row(NamedTuple):
 
 
 def classifiers(state: State) -> dict[str, Classifier]:
-    """The three, in the order of their colours; vectorized has no theory of shared noise."""
-    found: dict[str, Classifier] = {"attention": state.attention}
-    if not state.token_correlation:
-        found["vectorized"] = Vectorized()
-    return found | {"pooled": Pooled()}
+    """Those that have a theory of the task, in the order of their names."""
+    task = state.task
+    made = {name: CLASSIFIERS.make(name, **state.options) for name in CLASSIFIERS}
+    return {name: each for name, each in made.items() if each.possible(task) is None}
 
 
 def curves_draft(state: State) -> list[Row]:
     """Learning curves, quickly: every other point, and each draft begins where the last ended."""
     rows: list[Row] = []
     with one_blas_thread():
-        for name in classifiers(state):
-            rows += _draft(state, name)
+        for name, classifier in classifiers(state).items():
+            rows += _draft(state, name, classifier)
     return rows
 
 
@@ -76,17 +76,17 @@ def _curve(state: State, name: str, classifier: Classifier) -> list[Row]:
 _last: dict[str, tuple[State, list[Fit]]] = {}  # the last draft of each classifier
 
 
-def _draft(state: State, name: str) -> list[Row]:
+def _draft(state: State, name: str, classifier: Classifier) -> list[Row]:
     protocol = state.protocol
-    if name == "attention":
+    weighting = getattr(classifier, "weighting", None)
+    if weighting is None:
+        law = full = classifier.law(state.task)
+    else:  # its law has many points
         query = _query(state)
         full = attention_law(
-            state.task, query.cosine, query.sharpness, points=_DRAFT_POINTS,
-            weighting=state.attention.weighting,
-        )  # fmt: skip
+            state.task, query.cosine, query.sharpness, points=_DRAFT_POINTS, weighting=weighting
+        )
         law = full.smaller(_DRAFT_DEGREE, 1)
-    else:
-        law = full = classifiers(state)[name].law(state.task)
     samples = np.array(_DRAFT_SAMPLES) / law.features_per_dim
     before, near = _last.get(name, (None, None))
     if before is None or not _close(before, state):
@@ -129,8 +129,8 @@ def marks(state: State) -> tuple[Row, ...]:
     with one_blas_thread():
         if state.metric == "test_error":
             rows.append(Row("floor: Bayes", math.nan, float(bayes_error(task))))
-            attention = Attention(weighting=state.attention.weighting)
-            for name, kind in (("attention", attention), ("pooled", Pooled())):
+            for kind in (Attention(weighting=state.attention.weighting), Pooled()):
+                name = CLASSIFIERS.kind(kind)
                 rows.append(Row(f"floor: {name}", math.nan, float(oracle_error(task, kind))))
         for name, classifier in classifiers(state).items():
             limit = float(capacity(task, classifier, state.protocol))
@@ -200,7 +200,7 @@ def attention(state: State) -> list[Row]:
     """
     task, query = state.task, _query(state)
     sharpness = query.sharpness
-    shift = task.strength * query.cosine
+    shift = task.fixed_strength * query.cosine
     grid = np.linspace(min(-4.0, shift - 4), max(4.0, shift + 4), 81)
     rows = []
     for name, mean in (("noise tokens", 0.0), ("signal tokens", shift)):

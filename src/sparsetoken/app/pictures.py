@@ -9,6 +9,7 @@ from typing import Any
 from sparsetoken.app.numbers import Cell, Row
 from sparsetoken.app.state import CONTROLS, State
 from sparsetoken.figures import LOOK
+from sparsetoken.model.names import CLASSIFIERS
 
 _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _WORDS = {
@@ -19,7 +20,6 @@ _COLOURS = {
     "cosine": "#D55E00", "chosen": "#D55E00", "noise tokens": "#0072B2",
     "signal tokens": "#D55E00", "weight on signal": "#009E73", "mean weight on signal": "#009E73",
 }  # fmt: skip
-_ORDER = ("attention", "vectorized", "pooled")
 
 
 def figure(state: State, rows: Sequence[Row]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def map_figure(state: State, xs: list[float], ys: list[float], cells: Sequence[C
     )
     most = max((cell.edge for cell in cells), default=1.0) or 1.0
     traces = []
-    for name in _ORDER:
+    for name in CLASSIFIERS:
         mine = [cell for cell in cells if cell.winner == name]
         traces.append({
             "name": f"{name} wins",
@@ -64,7 +64,7 @@ def map_figure(state: State, xs: list[float], ys: list[float], cells: Sequence[C
             "hoverinfo": "text+x+y",
             "mode": "markers",
             "marker": {
-                "symbol": "square", "size": 24, "color": LOOK[name]["color"],
+                "symbol": "square", "size": 24, "color": _look(name)["color"],
                 "opacity": [0.25 + 0.75 * min(1.0, cell.edge / most) for cell in mine],
             },
         })  # fmt: skip
@@ -80,7 +80,7 @@ def dots(rows: Sequence[Row], metric: str) -> list[dict[str, Any]]:
         traces.append({
             "name": f"{name}, simulated",
             "x": [row.x for row in part], "y": [row.y for row in part],
-            "mode": "markers", "marker": {"color": LOOK[name]["color"], "size": 6, "opacity": 0.6},
+            "mode": "markers", "marker": {"color": _look(name)["color"], "size": 6, "opacity": 0.6},
             "meta": metric,
         })  # fmt: skip
     return traces
@@ -93,8 +93,12 @@ def _series(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return found
 
 
+def _look(name: str) -> dict[str, Any]:
+    return LOOK.get(name, {"color": _COLOURS.get(name, "#555555"), "linestyle": "-", "width": 2.0})
+
+
 def _trace(name: str, rows: list[Row]) -> dict[str, Any]:
-    look = LOOK.get(name, {"color": _COLOURS.get(name, "#555555"), "linestyle": "-", "width": 2.0})
+    look = _look(name)
     single = len(rows) == 1
     return {
         "name": name,

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from sparsetoken.app.state import State
-from sparsetoken.model.weightings import weighting_named
-
-_LOSSES = {
-    "square": "st.Square()",
-    "logistic": "st.Logistic()",
-    "squared-hinge": "st.SquaredHinge()",
-    "huber": "st.Huber()",
-}
+from sparsetoken.model.classifiers import Pooled, Vectorized
+from sparsetoken.model.names import LOSSES, WEIGHTINGS
 
 
 def as_python(state: State) -> str:
@@ -20,20 +14,20 @@ def as_python(state: State) -> str:
         f"strength={state.strength!r}, prevalence={state.prevalence!r}"
         + (f", token_correlation={state.token_correlation!r})" if state.token_correlation else ")")
     )
-    rule = "" if state.weighting == "softmax" else f"st.{weighting_named('', state.weighting)!r}"
+    rule = "" if state.weighting == "softmax" else f"st.{WEIGHTINGS.make(state.weighting)!r}"
+    loss = f"st.{LOSSES.make(state.loss)!r}"
     lines = ["import sparsetoken as st", "", task]
     if state.view == "plan":
         lines += [
             f"advice = st.plan(task, dim={state.dim}, target_error={state.target!r}, "
-            f"loss={_LOSSES[state.loss]}" + (f", weighting={rule})" if rule else ")"),
+            f"loss={loss}" + (f", weighting={rule})" if rule else ")"),
             "print(advice.headline)",
         ]
         return "\n".join(lines) + "\n"
     lines += [
         "protocol = st.Protocol(",
         f"    query_samples={state.query_samples!r}, readout_samples={state.readout_samples!r},",
-        f"    loss={_LOSSES[state.loss]}, ridge={state.ridge!r}, "
-        f"readout_step={state.readout_step!r},",
+        f"    loss={loss}, ridge={state.ridge!r}, readout_step={state.readout_step!r},",
         f"    bias_step={state.bias_step!r}, query_step={state.query_step!r},",
         ")",
     ]
@@ -41,13 +35,14 @@ def as_python(state: State) -> str:
     if state.query == "frozen":
         arguments = [f"cosine={state.cosine!r}", f"sharpness={state.sharpness!r}", *arguments]
     attention = f"st.Attention({', '.join(arguments)})"
-    vectorized = "" if state.token_correlation else "st.Vectorized(), "
+    linear = [each for each in (Vectorized(), Pooled()) if each.possible(state.task) is None]
+    classifiers = ", ".join([attention, *(f"st.{each!r}" for each in linear)])
     if state.view == "alignment":
         lines.append("query = st.align(task, protocol)")
         lines.append('print(f"cosine {query.cosine:.6g}, sharpness {query.sharpness:.6g}")')
         return "\n".join(lines) + "\n"
     lines += [
-        f"for classifier in ({attention}, {vectorized}st.Pooled()):",
+        f"for classifier in ({classifiers}):",
         "    p = st.predict(task, classifier, protocol)",
         "    numbers = (p.test_error, p.auc, p.train_loss, p.train_error)",
         '    print(type(classifier).__name__.lower(), *(f"{x:.6g}" for x in numbers))',

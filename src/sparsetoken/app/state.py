@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from sparsetoken.model.classifiers import Attention
-from sparsetoken.model.losses import LOSSES, Loss
+from sparsetoken.model.losses import Loss
+from sparsetoken.model.names import LOSSES, WEIGHTINGS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-from sparsetoken.model.weightings import weighting_named
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
@@ -166,7 +166,7 @@ class State:
 
     @property
     def loss_function(self) -> Loss:
-        return LOSSES[self.loss]
+        return LOSSES.make(self.loss)
 
     @property
     def protocol(self) -> Protocol:
@@ -178,10 +178,14 @@ class State:
     @property
     def attention(self) -> Attention:
         """With the learned or the frozen query."""
-        rule = weighting_named(State, self.weighting)
-        if self.query == "learned":
-            return Attention(weighting=rule)
-        return Attention(cosine=self.cosine, sharpness=self.sharpness, weighting=rule)
+        return Attention(**self.options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of classifiers that have them."""
+        frozen = {"cosine": self.cosine, "sharpness": self.sharpness}
+        rule = {"weighting": WEIGHTINGS.make(self.weighting)}
+        return rule if self.query == "learned" else frozen | rule
 
 
 PRESETS: dict[str, dict[str, Any]] = {

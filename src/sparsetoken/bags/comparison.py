@@ -10,12 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.estimators import (
-    AttentionClassifier,
-    BagClassifier,
-    PooledClassifier,
-    VectorizedClassifier,
-)
+from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
 from sparsetoken.bags.validation import two_classes
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import whole
@@ -30,13 +25,9 @@ _MOST_NUMBERS = 1 << 24  # of all bags' tokens, with which all of them side by s
 
 def poolings(bags: Bags) -> dict[str, BagClassifier]:
     """The classifiers that bags can be given to, everything else chosen by cross-validation."""
-    found: dict[str, BagClassifier] = {
-        "pooled": PooledClassifier(),
-        "attention": AttentionClassifier(),
-        "joint": AttentionClassifier(query="joint"),
-    }
-    if len(set(bags.lengths.tolist())) == 1 and bags.tokens.size <= _MOST_NUMBERS:
-        found["vectorized"] = VectorizedClassifier()
+    found = {name: ESTIMATORS.make(name) for name in ESTIMATORS}
+    if len(set(bags.lengths.tolist())) > 1 or bags.tokens.size > _MOST_NUMBERS:
+        del found["vectorized"]
     return found
 
 

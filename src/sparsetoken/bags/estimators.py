@@ -8,6 +8,7 @@ r"""Classifiers for bags of embeddings, with the scikit-learn API.
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from sparsetoken.bags.poolings import (
 from sparsetoken.bags.training import BagModel, Recipe, train
 from sparsetoken.bags.validation import sample_weights, scikit_learn_checks, two_classes
 from sparsetoken.model.losses import Logistic, Loss
+from sparsetoken.model.names import Names
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -342,3 +344,14 @@ class AttentionClassifier(BagClassifier):
         check_is_fitted(self)
         bags = self._bags(X, mask, reset=False)
         return np.split(self._whitening.project(bags, self.query_), bags.offsets[1:-1])
+
+
+ESTIMATORS: Names[BagClassifier] = Names(
+    "pooling",
+    {
+        "pooled": PooledClassifier,
+        "attention": AttentionClassifier,
+        "joint": partial(AttentionClassifier, query="joint"),
+        "vectorized": VectorizedClassifier,
+    },
+)

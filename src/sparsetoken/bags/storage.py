@@ -10,25 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetoken.bags.estimators import (
-    AttentionClassifier,
-    BagClassifier,
-    PooledClassifier,
-    VectorizedClassifier,
-)
+from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
 from sparsetoken.bags.readers import read_arrays
 from sparsetoken.bags.training import BagModel
 from sparsetoken.bags.whitening import Whitening
-from sparsetoken.model.losses import LOSSES
-from sparsetoken.model.weightings import WEIGHTINGS, weighting_name, weighting_named
+from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, whole_file
 
-_KINDS: dict[str, type[BagClassifier]] = {
-    "attention": AttentionClassifier,
-    "pooled": PooledClassifier,
-    "vectorized": VectorizedClassifier,
-}
+_BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
 _ARRAYS = ("classes", "coef", "intercept", "mean", "root", "query")
 _FORMAT = "sparsetoken classifier 1"
 
@@ -37,7 +27,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     """Write a fitted classifier to a file; an old one is replaced only by a whole new one.
 
     >>> import tempfile
-    >>> from sparsetoken import Task
+    >>> from sparsetoken import AttentionClassifier, Task
     >>> sample = Task(length=5, sparsity=1, strength=5.0).sample(100, dim=8, rng=0)
     >>> classifier = AttentionClassifier().fit(sample.tokens, sample.labels)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -47,29 +37,23 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     ...             == classifier.decision_function(sample.tokens)))
     True
     """
-    kinds = [name for name, kind in _KINDS.items() if type(classifier) is kind]
-    if not kinds:
-        allowed = ", ".join(kind.__name__ for kind in _KINDS.values())
+    kind = ESTIMATORS.kind(classifier)
+    if kind not in ESTIMATORS:
         raise InvalidInput(
-            f"save_classifier: classifier must be one of {allowed}, got {type(classifier).__name__}"
+            "save_classifier: classifier must be an object of one of the classes behind "
+            f"{', '.join(ESTIMATORS)}, got {type(classifier).__name__}"
         )
     check_is_fitted(classifier)
     settings = classifier.get_params()
-    names = [name for name, loss in LOSSES.items() if loss == settings["loss"]]
-    if settings["loss"] is not None and not names:
-        raise InvalidInput(
-            f"save_classifier: loss must be one of {', '.join(LOSSES)} as they are, got "
-            f"{settings['loss']!r}"
-        )
-    settings["loss"] = names[0] if names else None
-    if settings.get("weighting") is not None:
-        name = weighting_name(settings["weighting"])
-        if name is None:
-            raise InvalidInput(
-                f"save_classifier: weighting must be one of {', '.join(WEIGHTINGS)} or top-K, got "
-                f"{settings['weighting']!r}"
-            )
-        settings["weighting"] = name
+    for field, table in _BY_NAME.items():
+        if settings.get(field) is not None:
+            name = table.name(settings[field])
+            if name is None:
+                raise InvalidInput(
+                    f"save_classifier: {field} must be one of {', '.join(table)} as they are, got "
+                    f"{settings[field]!r}"
+                )
+            settings[field] = name
     classes = classifier.classes_
     if classes.dtype.kind not in "biufU":
         classes = np.array([str(each) for each in classes])
@@ -84,7 +68,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "names": None if names_in is None else list(names_in),
     }
     query = classifier._pool.query
-    words = {"format": _FORMAT, "kind": kinds[0], "settings": settings, "learned": learned}
+    words = {"format": _FORMAT, "kind": kind, "settings": settings, "learned": learned}
     arrays = {
         "about": np.array(json.dumps(words, default=_plain)),
         "classes": classes,
@@ -112,8 +96,8 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
         ) from error
 
 
-def _about(words: str) -> tuple[type[BagClassifier], str, dict[str, Any], dict[str, Any]]:
-    """Class, kind, settings and learned numbers as the words of a file have them, checked."""
+def _about(words: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Kind, settings and learned numbers as the words of a file have them, checked."""
     try:
         about = json.loads(words)
     except (ValueError, RecursionError) as error:
@@ -121,11 +105,10 @@ def _about(words: str) -> tuple[type[BagClassifier], str, dict[str, Any], dict[s
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise InvalidInput(f"the format is not {_FORMAT!r}")
     kind, settings, learned = (about.get(name) for name in ("kind", "settings", "learned"))
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise InvalidInput(f"the kind is {kind!r}, not one of {', '.join(_KINDS)}")
+    usual = ESTIMATORS.make(kind)
     if not isinstance(settings, dict) or not isinstance(learned, dict):
         raise InvalidInput("settings or learned numbers are missing")
-    expected = set(_KINDS[kind]().get_params())
+    expected = set(usual.get_params())
     if set(settings) != expected:
         raise InvalidInput(f"settings are not {', '.join(sorted(expected))}")
     for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
@@ -139,21 +122,18 @@ def _about(words: str) -> tuple[type[BagClassifier], str, dict[str, Any], dict[s
     names = learned.get("names")
     if names is not None and not isinstance(names, list):
         raise InvalidInput(f"names are {names!r}, not a list")
-    return _KINDS[kind], kind, settings, learned
+    return ESTIMATORS.kind(usual), settings, learned
 
 
 def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     missing = [name for name in ("about", *_ARRAYS) if name not in arrays]
     if missing:
         raise InvalidInput(f"{missing[0]} is missing")
-    made, kind, settings, learned = _about(str(arrays["about"]))
-    if settings["loss"] is not None:
-        if not isinstance(settings["loss"], str) or settings["loss"] not in LOSSES:
-            raise InvalidInput(f"loss is {settings['loss']!r}, not one of {', '.join(LOSSES)}")
-        settings["loss"] = LOSSES[settings["loss"]]
-    if settings.get("weighting") is not None:
-        settings["weighting"] = weighting_named("", settings["weighting"])
-    classifier = made(**settings)
+    kind, settings, learned = _about(str(arrays["about"]))
+    for field, table in _BY_NAME.items():
+        if settings.get(field) is not None:
+            settings[field] = table.make(settings[field])
+    classifier = ESTIMATORS.make(kind, **settings)
     classifier._check_parameters()
     for name in ("whiten", "calibrate"):
         if not isinstance(settings[name], bool):

@@ -26,16 +26,18 @@ from sparsetoken.cli.output import note
 from sparsetoken.cli.planning import Plan
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
-from sparsetoken.model.losses import LOSSES, Loss
+from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.losses import Loss
+from sparsetoken.model.names import CLASSIFIERS, LOSSES, WEIGHTINGS, Names
 from sparsetoken.model.signals import Varying, law_in_words
 from sparsetoken.model.task import Sparsity, Strength
-from sparsetoken.model.weightings import (
-    WEIGHTINGS,
-    Weighting,
-    weighting_name,
-    weighting_named,
-)
+from sparsetoken.model.weightings import Weighting
 
+_BY_NAME: dict[Any, Names[Any]] = {  # types of arguments that are given by name
+    Loss: LOSSES,
+    Weighting: WEIGHTINGS,
+    Classifier: CLASSIFIERS,
+}
 _BUG = 70  # EX_SOFTWARE of sysexits.h
 
 Command = (
@@ -120,32 +122,18 @@ def _parse(arguments: Sequence[str]) -> Any:
     registry = tyro.constructors.ConstructorRegistry()
 
     @registry.primitive_rule
-    def loss_by_name(
+    def by_name(
         info: tyro.constructors.PrimitiveTypeInfo,
-    ) -> tyro.constructors.PrimitiveConstructorSpec[Loss] | None:
-        if info.type is not Loss:
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        table = _BY_NAME.get(info.type)
+        if table is None:
             return None
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
-            metavar="{" + ",".join(LOSSES) + "}",
-            instance_from_str=lambda words: LOSSES[words[0]],
-            is_instance=lambda value: hasattr(value, "moments"),
-            str_from_instance=lambda loss: [name for name in LOSSES if LOSSES[name] == loss],
-            choices=tuple(LOSSES),
-        )
-
-    @registry.primitive_rule
-    def weighting_by_name(
-        info: tyro.constructors.PrimitiveTypeInfo,
-    ) -> tyro.constructors.PrimitiveConstructorSpec[Weighting] | None:
-        if info.type is not Weighting:
-            return None
-        return tyro.constructors.PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="{" + ",".join(WEIGHTINGS) + ",top-K}",
-            instance_from_str=lambda words: weighting_named("attention", words[0]),
-            is_instance=lambda value: hasattr(value, "weights"),
-            str_from_instance=lambda value: [weighting_name(value) or repr(value)],
+            metavar="{" + ",".join(table) + "}",
+            instance_from_str=lambda words: table.make(words[0]),
+            is_instance=lambda value: table.kind(value) in table,
+            str_from_instance=lambda value: [table.name(value) or repr(value)],
         )
 
     @registry.primitive_rule

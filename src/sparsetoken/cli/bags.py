@@ -80,7 +80,7 @@ class Fit:
                 self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
         if destination is not None:
-            classifier = _classifier(chosen).fit(bags, labels)
+            classifier = st.ESTIMATORS.make(chosen).fit(bags, labels)
             st.save_classifier(classifier, destination)
             note(f"the classifier ({chosen}) is in {self.save}")
             found["saved"] = {"classifier": chosen, "file": str(self.save)}
@@ -193,17 +193,6 @@ def _stream(path: Path | None) -> Any:
     if path is None:
         return nullcontext(sys.stdout)
     return path.open("w", newline="", encoding="utf-8")
-
-
-def _classifier(name: str) -> Any:
-    if name == "joint":
-        return st.AttentionClassifier(query="joint")
-    kinds = {
-        "pooled": st.PooledClassifier,
-        "attention": st.AttentionClassifier,
-        "vectorized": st.VectorizedClassifier,
-    }
-    return kinds[name]()
 
 
 def _plain(value: Any) -> Any:

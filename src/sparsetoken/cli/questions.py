@@ -6,15 +6,19 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
+from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.progress import progress_bar
 
-ClassifierName = Literal["attention", "vectorized", "pooled"]
+
+def _every() -> tuple[Classifier, ...]:
+    return tuple(CLASSIFIERS.make(name) for name in CLASSIFIERS)
 
 
 @dataclass(frozen=True)
@@ -34,20 +38,24 @@ class _Command(ABC):
     task: st.Task
     protocol: st.Protocol = field(default_factory=st.Protocol)
     query: FrozenQuery = field(default_factory=FrozenQuery)
-    classifiers: tuple[ClassifierName, ...] = get_args(ClassifierName)
+    classifiers: tuple[Classifier, ...] = field(default_factory=_every)
     """Which classifiers to compare."""
     json: bool = False
     """Print JSON for programs instead of a table."""
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> dict[str, Classifier]:
         """The classifiers by name."""
         if not self.classifiers:
-            raise InvalidInput(
-                f"classifiers must be some of {', '.join(get_args(ClassifierName))}, got none"
-            )
-        attention = st.Attention(self.query.cosine, self.query.sharpness, self.query.weighting)
-        made = {"attention": attention, "vectorized": st.Vectorized(), "pooled": st.Pooled()}
-        return {name: made[name] for name in _possible(self.task, self.classifiers)}
+            raise InvalidInput(f"classifiers must be some of {', '.join(CLASSIFIERS)}, got none")
+        names = [str(CLASSIFIERS.name(each)) for each in self.classifiers]
+        made = {name: CLASSIFIERS.make(name, **vars(self.query)) for name in names}
+        if self.classifiers != _every():  # chosen: a law that cannot be made says why
+            return made
+        reasons = {name: each.possible(self.task) for name, each in made.items()}
+        for name, why in reasons.items():
+            if why is not None:
+                note(f"{name} is left out: {why}")
+        return {name: each for name, each in made.items() if reasons[name] is None}
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
@@ -58,14 +66,6 @@ class _Command(ABC):
 
     def show(self, rows: list[dict[str, Any]]) -> None:
         show(rows, self.json)
-
-
-def _possible(task: st.Task, names: tuple[ClassifierName, ...]) -> tuple[ClassifierName, ...]:
-    """All classifiers, unless some were chosen, without those that have no theory for the task."""
-    if task.token_correlation and names == get_args(ClassifierName):
-        note("vectorized is left out: there is no theory of it for tokens that share noise")
-        return ("attention", "pooled")
-    return names
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,12 @@ class Predict(_Command):
                 of = each if self.dim is not None else each.query  # who knows the query
                 for number in ("cosine", "sharpness"):
                     found = getattr(of, number, None)
-                    row[number] = self._frozen(name, number) if found is None else found
+                    row[number] = getattr(classifier, number, None) if found is None else found
                 row |= {"residual": each.residual, "iterations": each.iterations}
                 if self.dim is not None and not self.json:  # a table that fits the screen
                     del row["residual"], row["iterations"]
                 rows.append(row)
         return rows
-
-    def _frozen(self, name: str, which: str) -> float | None:
-        return getattr(self.query, which) if name == "attention" else None
 
 
 @dataclass(frozen=True)
@@ -168,7 +165,7 @@ class Simulate(_Command):
         return rows
 
     def _beside_theory(
-        self, name: str, classifier: Any, run: st.Simulation
+        self, name: str, classifier: Classifier, run: st.Simulation
     ) -> list[dict[str, Any]]:
         """One row per quantity that both have."""
         limit = st.predict(self.task, classifier, self.protocol)
@@ -226,28 +223,25 @@ class Oracle:
     """Print JSON for programs instead of a table."""
 
     def rows(self) -> list[dict[str, Any]]:
-        classifiers: dict[str, Any] = {
-            "attention": st.Attention(weighting=self.weighting),
-            "vectorized": st.Vectorized(),
-            "pooled": st.Pooled(),
-            "bayes": None,
+        tests: dict[str, Classifier | None] = {
+            name: CLASSIFIERS.make(name, weighting=self.weighting) for name in CLASSIFIERS
         }
-        if not self.task.is_plain:
-            note("vectorized is left out: there is no oracle of it for such a task")
-            del classifiers["vectorized"]
-        rows = []
-        with progress_bar(len(classifiers), "oracles", sys.stderr.isatty()) as advance:
-            for name, classifier in classifiers.items():
+        tests["bayes"] = None
+        rows, errors = [], {}
+        with progress_bar(len(tests), "oracles", sys.stderr.isatty()) as advance:
+            for name, classifier in tests.items():
                 try:
                     rows.append(self._row(name, classifier))
-                except st.InvalidInput as error:
-                    if name != "bayes" or not rows:  # the others are worth showing
-                        raise
-                    note(f"bayes is left out: {error}")
+                except InvalidInput as error:  # the others are worth showing
+                    errors[name] = error
                 advance()
+        if not rows:
+            raise next(iter(errors.values()))
+        for name, why in errors.items():
+            note(f"{name} is left out: {why}")
         return rows
 
-    def _row(self, name: str, classifier: Any) -> dict[str, Any]:
+    def _row(self, name: str, classifier: Classifier | None) -> dict[str, Any]:
         if classifier is None:
             best = st.bayes_error(self.task, seed=self.seed)
         else:

@@ -74,6 +74,21 @@ class Classifier(Protocol):
         """Whether stages 1–3 of the protocol must supply a query."""
         ...
 
+    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
+        """Why there is no law of this task, in a sentence; None if there is one.
+
+        With `trained_on` also why a readout trained on that task cannot be tested on this one.
+        """
+        ...
+
+    def features_per_dim(self, task: Task) -> int:
+        """p/d, features per embedding dimension."""
+        ...
+
+    def frozen(self, query: Query | None) -> Classifier:
+        """The same with its query frozen at the given one; itself where it has none to freeze."""
+        ...
+
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """The finite-size map: (n, L, d) tokens of any array library to (n, p) features."""
         ...
@@ -116,6 +131,18 @@ class Pooled:
 
     learns_query = False
 
+    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
+        """Every task, trained on any."""
+        return None
+
+    def features_per_dim(self, task: Task) -> int:
+        """The mean token has d coordinates."""
+        return 1
+
+    def frozen(self, query: Query | None) -> Pooled:
+        """It has no query."""
+        return self
+
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, d) features."""
         xp, tokens = floats(tokens)
@@ -151,6 +178,31 @@ class Vectorized:
 
     learns_query = False
 
+    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
+        """Not for tokens that share noise, too many sets of places, or at another length.
+
+        >>> Vectorized().possible(Task(4, 1, 3.0, token_correlation=0.5))
+        'Vectorized: token_correlation must be 0 (tokens that share noise, side by side, are
+        features with coloured noise, for which this theory is not made), got 0.5; use Pooled() or
+        Attention()'
+        """
+        if trained_on is None:
+            return _coloured(task) or (None if task.uniform_places else _too_many_places(task))
+        if task.length != trained_on.length:
+            return (
+                f"Vectorized: a trained readout must keep the length {trained_on.length} (one "
+                f"weight per position), got {task.length}"
+            )
+        return _coloured(task)  # scores need no law
+
+    def features_per_dim(self, task: Task) -> int:
+        """Every token has its d coordinates."""
+        return task.length
+
+    def frozen(self, query: Query | None) -> Vectorized:
+        """It has no query."""
+        return self
+
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, L·d) features."""
         xp, tokens = floats(tokens)
@@ -158,16 +210,16 @@ class Vectorized:
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """One direction for uniform places, one coordinate per position with weights; exact."""
-        _check_white(task)
+        _refuse(self.possible(task))
         if not task.uniform_places:
             return self.law_by_position(task)
         return _linear_law(task, 1 / math.sqrt(task.length), 1.0, features_per_dim=task.length)
 
     def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """One coordinate per position, if sets of places are few: each is learned on its own."""
-        _check_white(task)
+        _refuse(self.possible(task))
         few = task.length <= _FEW_POSITIONS and not task.varies
-        if few and math.comb(task.length, task.sparsity) <= _FEW_SUBSETS:
+        if few and math.comb(task.length, task.fixed_sparsity) <= _FEW_SUBSETS:
             return self.law_by_position(task)
         return self.law(task)
 
@@ -175,19 +227,12 @@ class Vectorized:
 
     def law_by_position(self, task: Task) -> FeatureLaw:
         """One coordinate per position, one atom per set of places."""
-        length, sparsity = task.length, task.sparsity
-        subsets = math.comb(length, sparsity)
-        if subsets * length > _MOST_PLACES:
-            raise InvalidInput(
-                "Vectorized: places with weights need one atom for each of "
-                f"C(length, sparsity) = {subsets:.3g} sets of {length} coordinates; "
-                f"C(length, sparsity)·length must be at most {_MOST_PLACES:.3g} "
-                "(uniform places, places=None, have no such limit)"
-            )
+        _refuse(_too_many_places(task))
+        length = task.length
         chosen, weights = _all_places(task)
         places = np.zeros((len(chosen), length))
         np.put_along_axis(places, chosen, 1.0, axis=1)
-        positive = (task.strength * places, np.ones(len(chosen)), weights)
+        positive = (task.fixed_strength * places, np.ones(len(chosen)), weights)
         negative = (np.zeros((1, length)), [1.0], [1.0])
         noisy = np.ones(length, dtype=bool)
         return FeatureLaw.of_classes(task.prevalence, positive, negative, noisy, length)
@@ -196,7 +241,7 @@ class Vectorized:
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
         """One coordinate per position, θ where the signal sits."""
-        _check_white(task)
+        _refuse(_coloured(task))
         strength, sparsity = task.sample_signals(len(labels), rng)
         places = task.sample_places(len(labels), rng, sparsity) & (labels > 0)[:, None]
         means = np.reshape(strength, (-1, 1)) * places
@@ -211,7 +256,7 @@ class Vectorized:
         All sets of places are averaged over, or 2^15 random ones where there are more (drawn with
         the seed): then metrics have standard errors.
         """
-        _check_white(task)
+        _refuse(_coloured(task))
         if len(readout.weights) == 1:  # where the signal sits makes no difference
             return self.law(replace(task, places=None)).scores(readout)
         if len(readout.weights) != task.length:
@@ -219,7 +264,7 @@ class Vectorized:
                 f"Vectorized: scores of a readout with {len(readout.weights)} positions need a "
                 f"task of that length (one weight per position), got {task.length}"
             )
-        few = not task.varies and math.comb(task.length, task.sparsity) <= _MANY_SUBSETS
+        few = not task.varies and math.comb(task.length, task.fixed_sparsity) <= _MANY_SUBSETS
         if few:
             chosen, weights = _all_places(task)
             along = task.strength * np.asarray(readout.weights)[chosen].sum(axis=1)
@@ -273,6 +318,23 @@ class Attention:
     def learns_query(self) -> bool:
         return self.cosine is None
 
+    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
+        """Up to the longest sample that quasi-random points have coordinates for."""
+        if task.length <= LONGEST:
+            return None
+        return (
+            f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
+        )
+
+    def features_per_dim(self, task: Task) -> int:
+        """The weighted mean of tokens has d coordinates."""
+        return 1
+
+    def frozen(self, query: Query | None) -> Attention:
+        """With cosine and sharpness of the query."""
+        cosine, sharpness = self._query(query)
+        return replace(self, cosine=cosine, sharpness=sharpness)
+
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens and the vector βq (d,) to (n, d) features."""
         if query is None:
@@ -284,7 +346,7 @@ class Attention:
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The law at the given query; `query=None` takes the frozen one."""
         cosine, sharpness = self._query(query)
-        _check_length(task)
+        _refuse(self.possible(task))
         plain = replace(task, prevalence=0.5, places=None)  # the law does not depend on them
         law = cached_attention_law(plain, cosine, sharpness, weighting=self.weighting)
         return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
@@ -292,7 +354,7 @@ class Attention:
     def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """A law of fewer points, made anew each time."""
         cosine, sharpness = self._query(query)
-        _check_length(task)
+        _refuse(self.possible(task))
         points = 1 << (_DRAFT_NUMBERS // task.length).bit_length() - 1
         points = min(max(points, _FEWEST_POINTS), _MOST_POINTS)
         plain = replace(task, places=None)
@@ -301,7 +363,7 @@ class Attention:
     def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The law by importance sampling of its tails."""
         cosine, sharpness = self._query(query)
-        _check_length(task)
+        _refuse(self.possible(task))
         return tail_law(replace(task, places=None), cosine, sharpness, self.weighting)
 
     def draw(
@@ -315,7 +377,7 @@ class Attention:
         """Test scores on the law's cloud; the law of a frozen query is kept, others are not."""
         if query is None:
             return self.law(task).scores(readout)
-        _check_length(task)
+        _refuse(self.possible(task))
         return cloud_scores(task, *self._query(query), self.weighting, readout)
 
     def _query(self, query: Query | None) -> tuple[float, float]:
@@ -340,26 +402,36 @@ def _linear_law(task: Task, share: float, scale: float, features_per_dim: int = 
     return FeatureLaw.of_classes(task.prevalence, positive, negative, [True], features_per_dim)
 
 
-def _check_white(task: Task) -> None:
+def _refuse(why: str | None) -> None:
+    if why is not None:
+        raise InvalidInput(why)
+
+
+def _coloured(task: Task) -> str | None:
     """Side by side, tokens that share noise are features with coloured noise: no such law here."""
-    if task.token_correlation:
-        raise InvalidInput(
-            "Vectorized: token_correlation must be 0 (tokens that share noise, side by side, are "
-            "features with coloured noise, for which this theory is not made), "
-            f"got {task.token_correlation:g}; use Pooled() or Attention()"
-        )
+    if not task.token_correlation:
+        return None
+    return (
+        "Vectorized: token_correlation must be 0 (tokens that share noise, side by side, are "
+        "features with coloured noise, for which this theory is not made), "
+        f"got {task.token_correlation:g}; use Pooled() or Attention()"
+    )
 
 
-def _check_length(task: Task) -> None:
-    if task.length > LONGEST:
-        raise InvalidInput(
-            f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
-        )
+def _too_many_places(task: Task) -> str | None:
+    subsets = math.comb(task.length, task.fixed_sparsity)
+    if subsets * task.length <= _MOST_PLACES:
+        return None
+    return (
+        f"Vectorized: places with weights need one atom for each of C(length, sparsity) = "
+        f"{subsets:.3g} sets of {task.length} coordinates; C(length, sparsity)·length must be at "
+        f"most {_MOST_PLACES:.3g} (uniform places, places=None, have no such limit)"
+    )
 
 
 def _all_places(task: Task) -> tuple[NDArray[np.intp], FloatArray]:
     """Every possible set of places (subsets, R) and its probability (subsets,)."""
-    chosen = np.array(list(combinations(range(task.length), task.sparsity)))
+    chosen = np.array(list(combinations(range(task.length), task.fixed_sparsity)))
     weights = np.ones(len(chosen))
     if task.places is not None:
         with np.errstate(divide="ignore"):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from sparsetoken.support.arrays import FloatArray, floats
+from sparsetoken.support.arrays import Array, FloatArray, floats
 
 Averages = Any  # arrays of one shape
 
@@ -83,7 +83,7 @@ class PiecewiseQuadratic(ABC):
             np.shape(gap), dtype=np.intp
         )
 
-    def _by_piece(self, margin: Any, of: Callable[[Piece, Any], Any]) -> Any:
+    def _by_piece(self, margin: Array, of: Callable[[Piece, Array], Array]) -> Array:
         """A function of (piece, gap), taken on the piece of each margin."""
         xp, margin = floats(margin)
         gap = 1.0 - margin
@@ -92,13 +92,13 @@ class PiecewiseQuadratic(ABC):
             result = xp.where(gap > piece.lower, of(piece, gap), result)
         return result
 
-    def value(self, margin: Any) -> Any:
+    def value(self, margin: Array) -> Array:
         return self._by_piece(margin, lambda p, gap: (0.5 * p.c * gap + p.a) * gap + p.k)
 
-    def slope(self, margin: Any) -> Any:
+    def slope(self, margin: Array) -> Array:
         return self._by_piece(margin, lambda p, gap: 0.0 - (p.c * gap + p.a))
 
-    def curvature(self, margin: Any) -> Any:
+    def curvature(self, margin: Array) -> Array:
         return self._by_piece(margin, lambda p, gap: 0.0 * gap + p.c)
 
     def derivatives(self, margin: Any) -> tuple[Any, Any]:
@@ -202,21 +202,21 @@ class Smooth(ABC):
         return False
 
     @abstractmethod
-    def value(self, margin: Any) -> Any:
+    def value(self, margin: Array) -> Array:
         """ℓ(x)."""
 
     @abstractmethod
-    def derivatives(self, margin: Any) -> tuple[Any, Any]:
+    def derivatives(self, margin: Array) -> tuple[Array, Array]:
         """Slope and curvature together: they share the expensive part."""
 
     @abstractmethod
     def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray:
         """The u with u + Vℓ′(u) = x."""
 
-    def slope(self, margin: Any) -> Any:
+    def slope(self, margin: Array) -> Array:
         return self.derivatives(margin)[0]
 
-    def curvature(self, margin: Any) -> Any:
+    def curvature(self, margin: Array) -> Array:
         return self.derivatives(margin)[1]
 
     def moments(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> Moments:

@@ -12,41 +12,53 @@ derivatives and prox. Everything else follows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from sparsetoken.model.envelopes import Moments, Piece, PiecewiseQuadratic, Smooth
-from sparsetoken.support.arrays import FloatArray, floats
+from sparsetoken.support.arrays import Array, FloatArray, floats
 from sparsetoken.support.checks import real
 
 _INF = np.inf
 
 
 class Loss(Protocol):
-    """What every part of the package may ask of a loss."""
+    """What every part of the package may ask of a loss.
+
+    `PiecewiseQuadratic` and `Smooth` (`model/envelopes.py`) answer most of it for a new one.
+    """
 
     @property
     def penalises_confidence(self) -> bool:
         """Whether ℓ(u) → ∞ also as u → +∞: then separable data still have a minimiser."""
         ...
 
-    # these four take arrays of any library, and answer in it
-    def value(self, margin: Any) -> Any: ...
+    def value(self, margin: Array) -> Array:
+        """ℓ(x), of arrays of any library, in that library; so are the next three."""
+        ...
 
-    def slope(self, margin: Any) -> Any: ...
+    def slope(self, margin: Array) -> Array:
+        """ℓ′(x)."""
+        ...
 
-    def curvature(self, margin: Any) -> Any: ...
+    def curvature(self, margin: Array) -> Array:
+        """ℓ″(x)."""
+        ...
 
-    def derivatives(self, margin: Any) -> tuple[Any, Any]:
+    def derivatives(self, margin: Array) -> tuple[Array, Array]:
         """Slope and curvature, which may share work."""
         ...
 
-    def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray: ...
+    def prox(self, margin: ArrayLike, variance: ArrayLike) -> FloatArray:
+        """prox(x; V)."""
+        ...
 
-    def moments(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> Moments: ...
+    def moments(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> Moments:
+        """Gaussian averages of the prox and its derivatives over x = mean + deviation·G."""
+        ...
 
     def mean_value(self, mean: ArrayLike, deviation: ArrayLike, variance: ArrayLike) -> FloatArray:
         """E ℓ(prox(x; V)) over x = mean + deviation·G."""
@@ -113,11 +125,11 @@ class Logistic(Smooth):
     0.6931471805599453
     """
 
-    def value(self, margin: Any) -> Any:
+    def value(self, margin: Array) -> Array:
         xp, margin = floats(margin)
         return xp.log1p(xp.exp(-xp.abs(margin))) + xp.where(margin < 0, -margin, 0.0)
 
-    def derivatives(self, margin: Any) -> tuple[Any, Any]:
+    def derivatives(self, margin: Array) -> tuple[Array, Array]:
         xp, margin = floats(margin)
         small = xp.exp(-xp.abs(margin))
         shrunk = 1.0 / (1.0 + small)
@@ -145,11 +157,3 @@ class Logistic(Smooth):
             if np.all(np.abs(step) <= 1e-12 * (1.0 + u)):  # quadratic: the next is below rounding
                 break
         return np.where(mirror, -u, u)
-
-
-LOSSES: dict[str, Loss] = {  # by the names of the command line and of study files
-    "square": Square(),
-    "logistic": Logistic(),
-    "squared-hinge": SquaredHinge(),
-    "huber": Huber(),
-}

@@ -141,7 +141,7 @@ def law_in_words(text: str) -> Varying:
     return Discrete(values, weights)
 
 
-def shown(number: Any) -> str:
+def shown(number: float | Varying) -> str:
     """A number, or a law in few words."""
     if isinstance(number, Discrete):
         return "varying over " + ", ".join(f"{value:g}" for value in number.values[:6])

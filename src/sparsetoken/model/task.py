@@ -18,7 +18,7 @@ for each positive one), and tokens may share a part of their noise, z_l = √ρ 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,12 +28,8 @@ from sparsetoken.support.arrays import BoolArray, FloatArray
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
-if TYPE_CHECKING:  # to a checker, whatever the formula needs
-    Strength = Any
-    Sparsity = Any
-else:
-    Strength = float | Varying
-    Sparsity = int | Varying
+Strength: TypeAlias = float | Varying
+Sparsity: TypeAlias = int | Varying
 
 
 class Signals(NamedTuple):
@@ -121,12 +117,28 @@ class Task:
                     "Task: places must be None where strength or sparsity vary from sample to "
                     f"sample, got {self.places!r}"
                 )
-            object.__setattr__(self, "places", checked_places(self.places, length, sparsity))
+            object.__setattr__(
+                self, "places", checked_places(self.places, length, self.fixed_sparsity)
+            )
 
     @property
     def varies(self) -> bool:
         """Whether strength or sparsity differ from sample to sample."""
         return isinstance(self.strength, Varying) or isinstance(self.sparsity, Varying)
+
+    @property
+    def fixed_strength(self) -> float:
+        """θ, for what is only asked of one that does not vary."""
+        if isinstance(self.strength, Varying):
+            raise InvalidInput(f"Task: strength must be one number here, got {self.strength!r}")
+        return self.strength
+
+    @property
+    def fixed_sparsity(self) -> int:
+        """R, for what is only asked of one that does not vary."""
+        if isinstance(self.sparsity, Varying):
+            raise InvalidInput(f"Task: sparsity must be one number here, got {self.sparsity!r}")
+        return self.sparsity
 
     @property
     def is_plain(self) -> bool:
@@ -161,24 +173,28 @@ class Task:
         extra = isinstance(self.strength, Varying) + isinstance(self.sparsity, Varying)
         return self.length + extra + (self.token_correlation > 0)
 
-    def signal_at(self, normals: FloatArray) -> tuple[Any, Any]:
+    def signal_at(self, normals: FloatArray) -> tuple[float | FloatArray, int | FloatArray]:
         """Strength and sparsity from the last normals (n, …) of samples: numbers, or (n,) each."""
         used = normals.shape[1]
-        found = []
-        for each in (self.sparsity, self.strength):
-            if isinstance(each, Varying):
-                used -= 1
-                found.append(each.at(normals[:, used]))
-            else:
-                found.append(each)
-        return found[1], found[0]
+        sparsity: int | FloatArray
+        if isinstance(self.sparsity, Varying):
+            used -= 1
+            sparsity = self.sparsity.at(normals[:, used])
+        else:
+            sparsity = self.sparsity
+        if isinstance(self.strength, Varying):
+            return self.strength.at(normals[:, used - 1]), sparsity
+        return self.strength, sparsity
 
-    def sample_signals(self, n: int, rng: np.random.Generator | int) -> tuple[Any, Any]:
+    def sample_signals(
+        self, n: int, rng: np.random.Generator | int
+    ) -> tuple[float | FloatArray, int | FloatArray]:
         """Strengths and sparsities of n positive samples; plain numbers where they do not vary."""
         extra = isinstance(self.strength, Varying) + isinstance(self.sparsity, Varying)
-        if not extra:
-            return self.strength, self.sparsity
-        return self.signal_at(np.random.default_rng(rng).standard_normal((n, extra)))
+        draws = (
+            np.random.default_rng(rng).standard_normal((n, extra)) if extra else np.empty((n, 0))
+        )
+        return self.signal_at(draws)
 
     @property
     def uniform_places(self) -> bool:
@@ -192,7 +208,7 @@ class Task:
         return np.where(rng.random(n) < self.prevalence, 1.0, -1.0)
 
     def sample_places(
-        self, n: int, rng: np.random.Generator | int, sparsity: FloatArray | None = None
+        self, n: int, rng: np.random.Generator | int, sparsity: int | FloatArray | None = None
     ) -> BoolArray:
         """n independent sets of signal positions; shape (n, L), R True in each row.
 
@@ -255,17 +271,17 @@ class Task:
         return Sample(labels, tokens, places, signal)
 
 
-def _atoms(number: Any) -> tuple[FloatArray, FloatArray]:
+def _atoms(number: float | Varying) -> tuple[FloatArray, FloatArray]:
     """A number that varies, or one that does not, as atoms."""
     if isinstance(number, Varying):
         return number.atoms()
     return np.array([float(number)]), np.ones(1)
 
 
-def _checked_signal(sparsity: Any, strength: Any, length: int) -> tuple[Any, Any]:
+def _checked_signal(
+    sparsity: object, strength: object, length: int
+) -> tuple[int | Varying, float | Varying]:
     """Sparsity and strength, each a number or a law of such numbers."""
-    ones: Any
-    theta: Any
     ones, theta = varying(Task, "sparsity", sparsity), varying(Task, "strength", strength)
     if isinstance(ones, Continuous):
         raise InvalidInput(f"Task: sparsity must vary over whole numbers, got {sparsity!r}")
@@ -275,8 +291,7 @@ def _checked_signal(sparsity: Any, strength: Any, length: int) -> tuple[Any, Any
         real(Task, "strength (the least)", theta.support[0], least=0)
     for value in [] if theta is None else theta.atoms()[0].tolist():
         real(Task, "strength", value, least=0, most=1e6)
-    if ones is None:
-        ones = whole(Task, "sparsity", sparsity, least=1, most=length, why="the length")
-    if theta is None:
-        theta = real(Task, "strength", strength, least=0, most=1e6)
-    return ones, theta
+    return (
+        ones or whole(Task, "sparsity", sparsity, least=1, most=length, why="the length"),
+        theta or real(Task, "strength", strength, least=0, most=1e6),
+    )

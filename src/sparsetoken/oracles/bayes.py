@@ -51,7 +51,9 @@ class BayesOracle:
         draws, prevalence = len(self.rest.lower), self.task.prevalence
         losses = np.empty(max(draws // REPLICATES, 256) if few else draws)
         level = self._level(strength)
-        for rows in row_blocks(len(losses), self.rest.noise.seen.shape[1] + self.task.sparsity):
+        for rows in row_blocks(
+            len(losses), self.rest.noise.seen.shape[1] + self.task.fixed_sparsity
+        ):
             signal, noise, negative, lower = self.rest.rows(rows)
             values = np.hstack([signal.seen + strength, noise.seen]) * strength
             cut = self._cut(values, strength, level, noise, rows, 0)
@@ -63,7 +65,7 @@ class BayesOracle:
 
     def _level(self, strength: float) -> float:
         """log of what e_R(pe^{θg}) must exceed: (1−π)/π · e_R(p) · e^{Rθ²/2}."""
-        size, length, prevalence = self.task.sparsity, self.task.length, self.task.prevalence
+        size, length, prevalence = self.task.fixed_sparsity, self.task.length, self.task.prevalence
         if self.task.places is None:
             log_sum = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
         else:
@@ -84,7 +86,7 @@ class BayesOracle:
         if self.orders is not None and self.task.places is not None:
             log_weights = np.log(self.task.places)[self.orders[side][rows]]
             values, own = values + log_weights[:, 1:], log_weights[:, 0]
-        below, at = log_elementary(values, self.task.sparsity, (hidden, strength))
+        below, at = log_elementary(values, self.task.fixed_sparsity, (hidden, strength))
         with np.errstate(divide="ignore"):
             log_missing = level + np.log(-np.expm1(np.minimum(at - level, 0.0)))
         return np.asarray((log_missing - below - own) / strength)

@@ -125,15 +125,15 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
         raise InvalidInput(f"{owner}: test must be one of {', '.join(TESTS)}, got {test!r}")
     if not task.is_plain:
         raise not_plain(owner, task)
-    length, sparsity = task.length, task.sparsity
+    length, sparsity = task.length, task.fixed_sparsity
     whole(owner, "sparsity", sparsity, least=1, most=length - 1, why="the length − 1")
     if test in ("pooled", "maximum"):
-        return mean_and_maximum(task)[test == "maximum"].error(task.strength)
+        return mean_and_maximum(task)[test == "maximum"].error(task.fixed_strength)
     if test == "higher criticism":
         return _higher_criticism_error(task, draws, seed)
     if test == "attention":
         rest = draw_rest(length, sparsity, seed, most=draws)
-        return AttentionOracle(task, rest).error(task.strength)
+        return AttentionOracle(task, rest).error(task.fixed_strength)
     largest = max(LARGEST, 4 * sparsity)
     if drawn_tokens(length, sparsity, largest) > MOST_TOKENS:
         raise InvalidInput(
@@ -141,14 +141,16 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
             f"{length} tokens, got {sparsity}"
         )
     rest = draw_rest(length, sparsity, seed, largest=largest, most=draws)
-    return BayesOracle(task, rest).error(task.strength)
+    return BayesOracle(task, rest).error(task.fixed_strength)
 
 
 def _higher_criticism_error(task: Task, draws: int, seed: int) -> Estimate:
     """The threshold for one half of the draws comes from the other: it cannot fit their noise."""
-    if task.strength == 0:
+    if task.fixed_strength == 0:
         return Estimate(min(task.prevalence, 1 - task.prevalence))
-    positive = higher_criticism(task.length, task.sparsity, task.strength, draws, [seed, 1])
+    positive = higher_criticism(
+        task.length, task.fixed_sparsity, task.fixed_strength, draws, [seed, 1]
+    )
     negative = _without_signal(task.length, draws, seed)
     losses = np.empty(draws)
     halves = slice(draws // 2), slice(draws // 2, None)

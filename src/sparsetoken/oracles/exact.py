@@ -120,7 +120,11 @@ class Maximum:
     def error(self, strength: float) -> Estimate:
         from scipy.optimize import minimize_scalar
 
-        length, sparsity, prevalence = self.task.length, self.task.sparsity, self.task.prevalence
+        length, sparsity, prevalence = (
+            self.task.length,
+            self.task.fixed_sparsity,
+            self.task.prevalence,
+        )
 
         def loss(cut: Any) -> Any:
             noise, signal = log_ndtr(cut), log_ndtr(cut - strength)
@@ -139,7 +143,7 @@ class Maximum:
 
 def mean_and_maximum(task: Task) -> tuple[Gaussian, Maximum]:
     """Attention at τ = 0, the mean, and at τ = ∞, the maximum."""
-    gain = task.sparsity / math.sqrt(task.length)
+    gain = task.fixed_sparsity / math.sqrt(task.length)
     return Gaussian(gain, task.prevalence, sharpness=0.0), Maximum(task)
 
 
@@ -166,7 +170,7 @@ class LinearOracle:
         from scipy.optimize import brentq
 
         prevalence = self.task.prevalence
-        gain = self.task.sparsity / math.sqrt(self.task.length)
+        gain = self.task.fixed_sparsity / math.sqrt(self.task.length)
         strength = float(Gaussian(gain, prevalence).threshold(error))
         for _ in range(50):
             best = self._best(strength)
@@ -187,7 +191,11 @@ class LinearOracle:
 
     def _best(self, strength: float) -> _Direction:
         """The best direction found; uniform a is always among those tried."""
-        length, sparsity, prevalence = self.task.length, self.task.sparsity, self.task.prevalence
+        length, sparsity, prevalence = (
+            self.task.length,
+            self.task.fixed_sparsity,
+            self.task.prevalence,
+        )
         gain = sparsity / math.sqrt(length)
         odds = math.log((1 - prevalence) / prevalence)
         cut = gain * strength / 2 + odds / max(gain * strength, 1e-300)

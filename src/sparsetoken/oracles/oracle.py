@@ -53,7 +53,7 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     seed = whole("oracle_error", "seed", seed, least=0)
     usual = not isinstance(classifier, Attention) or classifier.weighting == SOFTMAX
     if task.is_plain and usual:
-        return _oracle("oracle_error", task, classifier, seed).error(task.strength)
+        return _oracle("oracle_error", task, classifier, seed).error(task.fixed_strength)
     if isinstance(classifier, Pooled):
         return sampled.pooled_error(task)
     if isinstance(classifier, Attention):
@@ -76,7 +76,7 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
         if not task.uniform_places:
             raise not_plain("bayes_error", task, "with position weights")
         return sampled.likelihood_error(task, seed)
-    return _bayes_oracle("bayes_error", task, seed).error(task.strength)
+    return _bayes_oracle("bayes_error", task, seed).error(task.fixed_strength)
 
 
 def signal_threshold(
@@ -126,15 +126,15 @@ class _Oracle(Protocol):
 
 
 def _oracle(owner: str, task: Task, classifier: Classifier, seed: int) -> _Oracle:
-    gain = task.sparsity / math.sqrt(task.length)
+    gain = task.fixed_sparsity / math.sqrt(task.length)
     if isinstance(classifier, Pooled):
         return Gaussian(gain, task.prevalence)
     if isinstance(classifier, Vectorized):
         return LinearOracle(task)
     if isinstance(classifier, Attention):
-        if task.sparsity == task.length:  # the mean is then the likelihood ratio
+        if task.fixed_sparsity == task.length:  # the mean is then the likelihood ratio
             return Gaussian(gain, task.prevalence, sharpness=0.0)
-        return AttentionOracle(task, extremes.draw_rest(task.length, task.sparsity, seed))
+        return AttentionOracle(task, extremes.draw_rest(task.length, task.fixed_sparsity, seed))
     raise _unknown(owner, classifier)
 
 
@@ -150,7 +150,7 @@ def _bayes_oracle(owner: str, task: Task, seed: int) -> _Oracle:
         weights = tuple(weight for weight in task.places if weight > 0)
         places = None if len(set(weights)) == 1 else weights
         task = replace(task, length=len(weights), places=places)
-    length, sparsity = task.length, task.sparsity
+    length, sparsity = task.length, task.fixed_sparsity
     if sparsity == length:  # the places are known
         return Gaussian(math.sqrt(sparsity), task.prevalence)
     largest = length if task.places else max(extremes.LARGEST, 4 * sparsity)

@@ -65,9 +65,11 @@ def attention_regret(task: Task, *, draws: int = 1 << 10, seed: int = 0) -> Regr
         for start in range(0, draws, size):
             rows = slice(start, min(start + size, draws))
             tokens = rng.standard_normal((rows.stop - start, task.length))
-            tokens[:, : positive * task.sparsity] += task.strength  # no statistic minds the order
+            tokens[:, : positive * task.fixed_sparsity] += (
+                task.fixed_strength
+            )  # no statistic minds the order
             odds[positive, rows] = _log_odds(tokens, task)
-            statistics[positive, rows] = _statistics(tokens, task.strength)
+            statistics[positive, rows] = _statistics(tokens, task.fixed_strength)
     posterior = expit(odds)
     weights = np.array([[1 - task.prevalence], [task.prevalence]])
     floor = (weights * np.minimum(posterior, 1 - posterior)).sum(axis=0)
@@ -76,7 +78,7 @@ def attention_regret(task: Task, *, draws: int = 1 << 10, seed: int = 0) -> Regr
     for here in np.array_split(np.arange(draws), _FOLDS):
         others = np.delete(np.arange(draws), here)
         best, cut = _best_test(statistics[:, others], gains[:, others])
-        chosen.append(math.inf if best > _STEPS else 0.1 * best * task.strength)
+        chosen.append(math.inf if best > _STEPS else 0.1 * best * task.fixed_strength)
         differ = (statistics[:, here, best] > cut) != (odds[:, here] > 0)
         extra[here] = (np.abs(gains[:, here]) * differ).sum(axis=0)
     return Regret(_mean(floor), _mean(extra, float(np.median(chosen))))
@@ -92,15 +94,15 @@ def _mean(losses: FloatArray, sharpness: float | None = None) -> Estimate:
 
 def _log_odds(tokens: FloatArray, task: Task) -> FloatArray:
     """log of π/(1−π) · e_R(e^{θg})/C(L, R) · e^{−Rθ²/2}."""
-    length, size, prevalence = task.length, task.sparsity, task.prevalence
+    length, size, prevalence = task.length, task.fixed_sparsity, task.prevalence
     level = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
-    level += size * task.strength**2 / 2 + math.log((1 - prevalence) / prevalence)
+    level += size * task.fixed_strength**2 / 2 + math.log((1 - prevalence) / prevalence)
     if size == length:
-        return np.asarray(task.strength * tokens.sum(axis=1) - level)
+        return np.asarray(task.fixed_strength * tokens.sum(axis=1) - level)
     kept = max(LARGEST, 4 * size)
     if length <= 2 * kept:
-        return np.asarray(log_elementary(task.strength * tokens, size)[1] - level)
-    parted = task.strength * np.partition(tokens, length - kept, axis=1)
+        return np.asarray(log_elementary(task.fixed_strength * tokens, size)[1] - level)
+    parted = task.fixed_strength * np.partition(tokens, length - kept, axis=1)
     small, large = parted[:, : length - kept], parted[:, length - kept :]
     log_powers = _log_powers(small, large.min(axis=1))
     return np.asarray(log_elementary(large, size, log_powers=log_powers)[1] - level)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from scipy.optimize import brentq
 
@@ -68,7 +68,7 @@ class Line:
     @property
     def start(self) -> float:
         """Ease to begin with: of the task as it is."""
-        given = {
+        given: Any = {
             "samples": self.samples, "strength": self.task.strength, "length": self.task.length,
         }[self.unknown]  # fmt: skip
         return self.ease(min(max(given, self.least), self.most))

@@ -16,6 +16,7 @@ import pandas as pd
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.task import Task
 from sparsetoken.studies.questions import Question
 
@@ -27,10 +28,8 @@ COLUMNS = (
     "panel", "series", "x", "y", "theory", "theory_error", "simulation", "simulation_error",
     "repeats", "dim", "features",
 )  # fmt: skip
-CLASSIFIERS: dict[str, Classifier] = {
-    "attention": Attention(),
-    "vectorized": Vectorized(),
-    "pooled": Pooled(),
+THREE: dict[str, Classifier] = {  # of the paper
+    CLASSIFIERS.kind(each): each for each in (Attention(), Vectorized(), Pooled())
 }
 PAPER = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 RIDGE = 1e-5  # of the paper's figures
@@ -134,7 +133,10 @@ def compare(panel: str, series: str, answers: Table, x: str, quantity: str) -> T
     """Rows from a sweep: theory where it was asked, mean and standard error of simulations."""
     theory = answers[answers.kind == "theory"].set_index(x)[quantity]
     simulated = answers[answers.kind != "theory"]
-    wide = np.where(simulated.classifier == "vectorized", simulated.length, 1)
+    wide = [
+        CLASSIFIERS.make(name).features_per_dim(replace(PAPER, length=int(length)))
+        for name, length in zip(simulated.classifier, simulated.length, strict=True)
+    ]
     dim = simulated.dim.astype(float)
     simulated = simulated.assign(dim=dim, features=dim * wide).groupby(x)
     values = simulated[quantity].agg(["mean", "sem", "count"])

@@ -162,7 +162,7 @@ class DepartedStream(TokenStream):
             tokens = self.departure.draw((len(places), length, dim), rng)
             if self.colour is not None:
                 tokens = tokens @ self.colour.T
-            tokens[places] += self.task.strength * self.signal
+            tokens[places] += self.task.fixed_strength * self.signal
             yield part, tokens if self.whitener is None else tokens @ self.whitener
 
 

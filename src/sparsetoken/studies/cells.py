@@ -6,14 +6,15 @@ import itertools
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from sparsetoken.model.classifiers import Classifier, Vectorized
+from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.names import CLASSIFIERS, LOSSES
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.experiment import is_separable, run_repeat
 from sparsetoken.simulation.outcome import Training
 from sparsetoken.simulation.results import QUANTITIES, Simulation
 from sparsetoken.simulation.settings import Sampler, Settings, check_kinds
-from sparsetoken.studies.questions import Question, bare, name_of
+from sparsetoken.studies.questions import Question, bare
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.prediction import predict
@@ -101,11 +102,9 @@ class Cell(Question):
     def _check_test_task(self, other: object) -> None:
         if not isinstance(other, Task):
             raise InvalidInput(f"Cell: test_task must be a Task, got {other!r}")
-        if isinstance(self.classifier, Vectorized) and other.length != self.task.length:
-            raise InvalidInput(
-                f"Cell: test_task for Vectorized must keep the length {self.task.length} (one "
-                f"weight per position), got {other.length}"
-            )
+        why = self.classifier.possible(other, trained_on=self.task)
+        if why is not None:
+            raise InvalidInput(f"Cell: test_task: {why}")
 
     @property
     def settings(self) -> Settings:
@@ -121,13 +120,13 @@ class Cell(Question):
         simulated = self.kind != "theory"
         loss = self.protocol.loss
         classifier = self.classifier
-        values: dict[str, Any] = {"kind": self.kind, "classifier": name_of(classifier)}
+        values: dict[str, Any] = {"kind": self.kind, "classifier": CLASSIFIERS.kind(classifier)}
         values |= {f"frozen_{name}": value for name, value in _dataclass_values(classifier).items()}
         if "frozen_weighting" in values:
             values["weighting"] = values.pop("frozen_weighting")
         values |= {name: getattr(self.task, name) for name in _TASK}
         values |= {name: getattr(self.protocol, name) for name in _PROTOCOL}
-        values |= {"loss": name_of(loss)}
+        values |= {"loss": LOSSES.kind(loss)}
         values |= {f"loss_{name}": value for name, value in _dataclass_values(loss).items()}
         values |= {name: getattr(self, name) if simulated else None for name in _SIMULATION}
         if self.sampler != "tokens":

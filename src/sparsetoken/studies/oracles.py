@@ -6,11 +6,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.detection import Test, detection_error
 from sparsetoken.oracles.oracle import bayes_error, oracle_error, signal_threshold
 from sparsetoken.oracles.regret import attention_regret
-from sparsetoken.studies.questions import Question, bare, name_of
+from sparsetoken.studies.questions import Question, bare
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
@@ -51,7 +52,7 @@ class OracleCell(Question):
         task = {field.name: bare(getattr(self.task, field.name)) for field in fields(Task)}
         if self.target is not None:
             task["strength"] = None
-        classifier = "bayes" if self.classifier is None else name_of(self.classifier)
+        classifier = "bayes" if self.classifier is None else CLASSIFIERS.kind(self.classifier)
         weighting = bare(getattr(self.classifier, "weighting", None))
         return {"kind": "oracle", "classifier": classifier, **task, "seed": self.seed,
                 "target": self.target, "weighting": weighting}  # fmt: skip

@@ -129,15 +129,6 @@ def plain(parameters: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def name_of(thing: object) -> str:
-    """SquaredHinge → squared-hinge."""
-    kind = type(thing)
-    if kind.__module__.partition(".")[0] != "sparsetoken":  # a user's own: it may bear our name
-        return f"{kind.__module__}.{kind.__qualname__}"
-    words = "".join(f"-{c.lower()}" if c.isupper() else c for c in kind.__name__)
-    return words.lstrip("-")
-
-
 def bare(value: Any) -> Any:
     """A parameter as a number, text or None; a law or a weighting by its code."""
     if isinstance(value, np.generic):

@@ -7,24 +7,25 @@ table. A wrong key or value is named with the file.
 
 from __future__ import annotations
 
+import itertools
 import os
 import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
-from sparsetoken.model.losses import LOSSES
+from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.names import CLASSIFIERS, LOSSES, WEIGHTINGS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.signals import Continuous, Discrete
 from sparsetoken.model.task import Task
-from sparsetoken.model.weightings import weighting_named
 from sparsetoken.studies.cells import Cell, grid
 from sparsetoken.support.errors import InvalidInput
 
 _TABLES = {"task": Task, "protocol": Protocol}
 _CELL = [field.name for field in fields(Cell) if field.name not in (*_TABLES, "test_task")]
-_TOP = (*_CELL, "cosine", "sharpness", "weighting")
+_OPTIONS = ("cosine", "sharpness", "weighting")  # of classifiers that have them
+_TOP = (*_CELL, *_OPTIONS)
 
 
 def load_study(path: str | os.PathLike[str]) -> list[Cell]:
@@ -46,18 +47,11 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
             allowed = ", ".join([*_TOP, *(f"[{table}]" for table in _TABLES)])
             raise InvalidInput(f"study {name}: key {key!r} must be one of {allowed}")
     if "classifier" not in axes:
-        raise InvalidInput(
-            f"study {name}: classifier must be given (attention, pooled, vectorized)"
-        )
-    axes["classifier"] = _classifiers(
-        name, axes["classifier"], axes.pop("cosine", None), axes.pop("sharpness", None),
-        axes.pop("weighting", "softmax"),
-    )  # fmt: skip
-    if "loss" in axes:
-        axes["loss"] = [
-            _named(name, "[protocol] loss", each, LOSSES) for each in _list(axes["loss"])
-        ]
+        raise InvalidInput(f"study {name}: classifier must be given ({', '.join(CLASSIFIERS)})")
     try:
+        axes["classifier"] = _classifiers(axes)
+        if "loss" in axes:
+            axes["loss"] = [LOSSES.make(each, "[protocol]") for each in _list(axes["loss"])]
         return grid(**axes)
     except InvalidInput as error:
         raise InvalidInput(f"study {name}: {error}") from None
@@ -105,25 +99,17 @@ def _law(name: str, key: str, value: Any) -> Any:
     )
 
 
-def _classifiers(name: str, names: Any, cosine: Any, sharpness: Any, weighting: Any) -> list[Any]:
-    made: dict[str, Any] = {"pooled": [Pooled()], "vectorized": [Vectorized()]}
-    try:
-        rules = [weighting_named("attention", each) for each in _list(weighting)]
-        made["attention"] = [
-            Attention(c, s, w) for c in _list(cosine) for s in _list(sharpness) for w in rules
-        ]
-    except InvalidInput as error:
-        raise InvalidInput(f"study {name}: {error}") from None
-    return [
-        classifier for each in _list(names) for classifier in _named(name, "classifier", each, made)
-    ]
-
-
-def _named(name: str, key: str, value: Any, allowed: dict[str, Any]) -> Any:
-    if not isinstance(value, str) or value not in allowed:
-        words = ", ".join(sorted(allowed))
-        raise InvalidInput(f"study {name}: {key} must be one of {words}, got {value!r}")
-    return allowed[value]
+def _classifiers(axes: dict[str, Any]) -> list[Classifier]:
+    """Each classifier with every combination of the options it has, which leave the axes."""
+    lists = {option: _list(axes.pop(option)) for option in _OPTIONS if option in axes}
+    if "weighting" in lists:
+        lists["weighting"] = [WEIGHTINGS.make(each) for each in lists["weighting"]]
+    made = (
+        CLASSIFIERS.make(name, **dict(zip(lists, values, strict=True)))
+        for name in _list(axes["classifier"])
+        for values in itertools.product(*lists.values())
+    )
+    return list(dict.fromkeys(made))
 
 
 def _list(value: Any) -> list[Any]:

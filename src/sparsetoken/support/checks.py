@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -12,13 +11,13 @@ from sparsetoken.support.errors import InvalidInput
 Owner = type | str
 
 
-def _refuse(owner: Owner, field: str, value: Any, allowed: str) -> InvalidInput:
+def _refuse(owner: Owner, field: str, value: object, allowed: str) -> InvalidInput:
     name = owner if isinstance(owner, str) else owner.__name__
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     return InvalidInput(f"{name}: {field} must be {allowed}, got {shown}")
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     """A Python or NumPy number as a float; None for anything else, truth values included."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
         return None
@@ -31,7 +30,7 @@ def _number(value: Any) -> float | None:
 
 
 def whole(
-    owner: Owner, field: str, value: Any, *, least: int, most: int | None = None, why: str = ""
+    owner: Owner, field: str, value: object, *, least: int, most: int | None = None, why: str = ""
 ) -> int:
     """A whole number in [least, most], given as an int or as a float without a fraction."""
     allowed = f"a whole number of at least {least}"
@@ -53,7 +52,7 @@ def whole(
 def real(
     owner: Owner,
     field: str,
-    value: Any,
+    value: object,
     *,
     above: float | None = None,
     least: float | None = None,

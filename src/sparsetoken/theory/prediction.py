@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from sparsetoken.model.classifiers import Classifier, Query, Vectorized
+from sparsetoken.model.classifiers import Classifier, Query
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.scores import Scores
@@ -116,14 +116,10 @@ class Prediction:
             raise InvalidInput(
                 f"Prediction: on(other_task) must be given a Task, got {other_task!r}"
             )
-        if not isinstance(self.classifier, Vectorized):
-            return self.classifier.law(other_task, self.query).scores(self.fit.readout)
-        if other_task.length != self.task.length:
-            raise InvalidInput(
-                "Prediction: on(other_task) for Vectorized must keep the length "
-                f"{self.task.length} (one weight per position), got {other_task.length}"
-            )
-        return self.classifier.scores(other_task, self.fit.readout)
+        why = self.classifier.possible(other_task, trained_on=self.task)
+        if why is not None:
+            raise InvalidInput(f"Prediction: on(other_task): {why}")
+        return self.classifier.frozen(self.query).scores(other_task, self.fit.readout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +308,7 @@ def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = Non
 
     Examples
     --------
-    >>> from sparsetoken import Pooled
+    >>> from sparsetoken import Pooled, Vectorized
     >>> task = Task(length=10, sparsity=1, strength=5.0)
     >>> round(capacity(task, Pooled()), 4), round(capacity(task, Vectorized()), 3)
     (2.9501, 29.501)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from sparsetoken.figures import Panel
+from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction.claim import (
-    CLASSIFIERS,
     PAPER,
     RIDGE,
     Ask,
@@ -42,7 +42,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
     protocol = Protocol(ridge=RIDGE)
     lines = [align(PAPER, replace(protocol, query_samples=float(x))) for x in _LINE]
     cells = grid(
-        task=PAPER, classifier=CLASSIFIERS["attention"], protocol=protocol,
+        task=PAPER, classifier=Attention(), protocol=protocol,
         query_samples=list(_DOTS), readout_samples=0.5, **finite(scale, 2 * scale.dim),
     )  # fmt: skip
     answers = ask(cells)

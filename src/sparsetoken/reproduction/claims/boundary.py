@@ -83,7 +83,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
                 if test == "higher criticism":
                     draws, possible = size.criticism_draws, length <= size.criticism_longest
                 elif test in ("attention", "bayes"):
-                    possible = task.sparsity <= _MANY
+                    possible = task.fixed_sparsity <= _MANY
                 if possible:
                     tracked[panel, test, length] = DetectionCell(task, test, draws, scale.seed)
     plane = [
@@ -107,7 +107,8 @@ def _gaussian(panel: str, lengths: Sequence[int]) -> Table:
     """Φ(−κ/2) with κ² = (e^{θ²} − 1)R²/L: the Bayes error where log-likelihoods are Gaussian."""
     tasks = [rare_and_weak(length, *_POINTS[panel]) for length in lengths]
     kappa = [
-        task.sparsity * math.sqrt(math.expm1(task.strength**2) / task.length) for task in tasks
+        task.fixed_sparsity * math.sqrt(math.expm1(task.fixed_strength**2) / task.length)
+        for task in tasks
     ]
     return rows(panel, "reference: Φ(−κ/2)", lengths, theory=ndtr(-0.5 * np.array(kappa)))
 

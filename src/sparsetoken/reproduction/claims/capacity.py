@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction.claim import (
     PAPER,
@@ -30,9 +31,7 @@ from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.theory.prediction import capacity
 
 _SERIES: dict[str, Classifier] = {
-    "attention": Attention(cosine=0.95, sharpness=1.0),
-    "vectorized": Vectorized(),
-    "pooled": Pooled(),
+    CLASSIFIERS.kind(each): each for each in (Attention(0.95, 1.0), Vectorized(), Pooled())
 }
 _RATIOS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3)
 _PROBABILITY = "probability that the data are separable"
@@ -65,7 +64,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
                 theory_error=threshold.standard_error / float(threshold), simulation=half,
                 simulation_error=error, repeats=len(mine),
                 dim=dims[name],
-                features=dims[name] * (PAPER.length if name == "vectorized" else 1),
+                features=dims[name] * _SERIES[name].features_per_dim(PAPER),
             ),
         ]  # fmt: skip
     for panel, values, make in (
@@ -77,7 +76,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
             found = []
             for value in values:
                 task, cosine = make(value)
-                frozen = Attention(float(cosine), 1.0) if name == "attention" else _SERIES[name]
+                frozen = CLASSIFIERS.make(name, cosine=float(cosine), sharpness=1.0)
                 found.append(capacity(task, frozen, Protocol()))
             parts.append(
                 rows(

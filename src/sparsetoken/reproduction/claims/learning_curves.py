@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from sparsetoken.figures import Panel
+from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
 from sparsetoken.model.losses import Logistic, Loss, Square
+from sparsetoken.model.names import LOSSES
 from sparsetoken.reproduction.claim import (
-    CLASSIFIERS,
     PAPER,
     RIDGE,
+    THREE,
     Ask,
     Check,
     Claim,
@@ -24,7 +26,7 @@ from sparsetoken.reproduction.claim import (
 )
 from sparsetoken.studies.cells import grid
 
-_LOSSES: dict[str, Loss] = {"square": Square(), "logistic": Logistic()}
+_LOSSES: dict[str, Loss] = {LOSSES.kind(each): each for each in (Square(), Logistic())}
 _QUANTITIES = {"test error": "test_error", "training loss": "train_loss"}
 _DOTS = (0.5, 0.75, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 _MORE = (16.0, 32.0)  # not for Vectorized, which has length × dim features
@@ -34,19 +36,19 @@ _LINE = np.geomspace(0.4, 40, 47).tolist()
 def compute(scale: Scale, ask: Ask) -> Table:
     """Lines of theory, dots of simulation, for three classifiers and two losses."""
     same = {"task": PAPER, "loss": list(_LOSSES.values()), "ridge": RIDGE, "query_samples": 2.0}
-    every = list(CLASSIFIERS.values())
-    small = [CLASSIFIERS["attention"], CLASSIFIERS["pooled"]]
+    every = list(THREE.values())
+    small = [Attention(), Pooled()]
     most = [each for each in _DOTS if each < 6 or scale.name == "full"]  # it has 10 d features
     line = sorted({*scale.thinned(_LINE), *_DOTS, *_MORE})
     answers = ask(
         grid(classifier=every, readout_samples=line, **same)
-        + grid(classifier=CLASSIFIERS["vectorized"], readout_samples=most, **same, **finite(scale))
+        + grid(classifier=Vectorized(), readout_samples=most, **same, **finite(scale))
         + grid(classifier=small, readout_samples=[*_DOTS, *_MORE], **same, **finite(scale))
     )
     parts = []
     for loss in _LOSSES:
         for label, quantity in _QUANTITIES.items():
-            for series in CLASSIFIERS:
+            for series in THREE:
                 mine = answers[(answers.loss == loss) & (answers.classifier == series)]
                 panel = f"{label}, {loss} loss"
                 parts.append(compare(panel, series, mine, "readout_samples", quantity))

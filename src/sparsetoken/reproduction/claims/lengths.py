@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparsetoken.figures import Panel
+from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.reproduction.claim import (
-    CLASSIFIERS,
     PAPER,
     RIDGE,
+    THREE,
     Ask,
     Claim,
     Judgement,
@@ -30,11 +31,11 @@ def compute(scale: Scale, ask: Ask) -> Table:
     """Test error of the classifiers of `learning-curves` on tasks they were not trained for."""
     by_length = [replace(PAPER, length=each) for each in scale.thinned(_LENGTHS)]
     by_strength = [replace(PAPER, strength=each) for each in scale.thinned(_STRENGTHS)]
-    any_length = [CLASSIFIERS["attention"], CLASSIFIERS["pooled"]]  # vectorized knows one length
+    any_length = [Attention(), Pooled()]  # vectorized knows one length
     parts = []
     for panel, x, tasks, classifiers in (
         (_BY_LENGTH, "test_length", by_length, any_length),
-        (_BY_STRENGTH, "test_strength", by_strength, list(CLASSIFIERS.values())),
+        (_BY_STRENGTH, "test_strength", by_strength, list(THREE.values())),
     ):
         same = {"task": PAPER, "ridge": RIDGE, "readout_samples": 4.0}
         same |= {"classifier": classifiers, "test_task": tasks}

@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from sparsetoken.figures import Panel
-from sparsetoken.model.classifiers import Attention, Classifier
+from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.losses import Square
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction.claim import (
-    CLASSIFIERS,
     PAPER,
     RIDGE,
+    THREE,
     Ask,
     Claim,
     Judgement,
@@ -37,7 +37,7 @@ _EXCESS = "excess test error, square loss"
 def compute(scale: Scale, ask: Ask) -> Table:
     """Test error less its limit, against samples per feature."""
     cells: list[Cell] = []
-    per_dim = {name: PAPER.length if name == "vectorized" else 1 for name in CLASSIFIERS}
+    per_dim = {name: each.features_per_dim(PAPER) for name, each in THREE.items()}
     for name, classifier in _classifiers().items():
         same = {"task": PAPER, "loss": Square(), "ridge": RIDGE, "classifier": classifier}
         samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim[name]
@@ -48,7 +48,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
         )  # fmt: skip
     answers = ask(cells)
     parts = []
-    for name in CLASSIFIERS:
+    for name in THREE:
         mine = answers[answers.classifier == name]
         found = compare(_EXCESS, name, mine, "readout_samples", "test_error")
         limit = float(found[np.isinf(found.x)].theory.iloc[0])
@@ -69,18 +69,18 @@ def compute(scale: Scale, ask: Ask) -> Table:
 def _classifiers() -> dict[str, Classifier]:
     """Attention with the query of the limit, so that its own fluctuations do not mix in."""
     query = align(PAPER, Protocol(loss=Square(), ridge=RIDGE))
-    return {**CLASSIFIERS, "attention": Attention(query.cosine, query.sharpness)}
+    return {name: each.frozen(query) for name, each in THREE.items()}
 
 
 def judge(table: Table) -> Judgement:
     """Slope −1 in the theory, dots on the lines."""
     checks = []
-    for name in CLASSIFIERS:
+    for name in THREE:
         mine = table[table.series == name]
         far = mine[(mine.x >= 100) & mine.theory.notna()]
         what = f"excess error of {name}, theory, at least 100 samples per feature"
         checks.append(slope(far.x, far.theory, -1.0, what))
-    dots = table[table.series.isin(list(CLASSIFIERS))]
+    dots = table[table.series.isin(list(THREE))]
     checks += agreement(dots, "finite experiments")
     return Judgement(checks)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Pooled
+from sparsetoken.model.names import WEIGHTINGS
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import (
     HardMax,
@@ -14,7 +15,6 @@ from sparsetoken.model.weightings import (
     Sparsemax,
     TopK,
     Weighting,
-    weighting_name,
 )
 from sparsetoken.reproduction.claim import (
     Ask,
@@ -34,7 +34,7 @@ from sparsetoken.studies.cells import Cell, grid
 _TASK = Task(length=12, sparsity=1, strength=4.0)
 _COSINE, _SAMPLES, _RIDGE = 0.9, 4.0, 1e-2
 _RULES: dict[str, tuple[Weighting, tuple[float, ...]]] = {  # with the sharpnesses that are tried
-    str(weighting_name(rule)): (rule, sharpnesses)
+    str(WEIGHTINGS.name(rule)): (rule, sharpnesses)
     for rule, sharpnesses in (
         (Softmax(), (0.4, 0.8, 1.6, 3.2)),
         (HardMax(), (1.0,)),
@@ -51,6 +51,7 @@ _VALUES: dict[str, tuple[float, ...]] = {  # the ends first: a smaller scale tak
     _BY_COSINE: (0.4, 1.0, 0.7, 0.9),
     _BY_SPARSITY: (2, 3, 1, 6),
 }
+_VARIED = ["length", "sparsity", "strength", "frozen_cosine", "frozen_sharpness", "weighting"]
 _ALIGNED = 0.7
 _EDGE = 0.02  # by which a weighting must be better, to be called so: clouds leave half a percent
 
@@ -70,16 +71,16 @@ def compute(scale: Scale, ask: Ask) -> Table:
                     classifier=[Attention(cosine, tau, rule) for tau in sharpnesses],
                 )  # fmt: skip
     answers = ask([cell for several in cells.values() for cell in several])
-    known = {_code(row): row.test_error for row in answers.itertuples()}
+    known = answers.groupby(_VARIED).test_error.first()
     best = {
-        place: min(several, key=lambda cell: known[_code_of(cell)])
+        place: min(several, key=lambda cell: known[_varied(cell)])
         for place, several in cells.items()
     }
     runs = ask([replace(cell, **finite(scale)) for cell in best.values()])
-    measured = runs.assign(code=[_code(row) for row in runs.itertuples()]).groupby("code")
-    means, errors = measured.test_error.mean(), measured.test_error.sem()
+    measured = runs.groupby(_VARIED).test_error
+    means, errors = measured.mean(), measured.sem()
     for (panel, name, x), cell in best.items():
-        code = _code_of(cell)
+        code = _varied(cell)
         parts.append(
             rows(
                 panel,
@@ -104,6 +105,11 @@ def compute(scale: Scale, ask: Ask) -> Table:
     return collect(parts)
 
 
+def _varied(cell: Cell) -> tuple[Any, ...]:
+    parameters = cell.parameters()
+    return tuple(parameters[name] for name in _VARIED)
+
+
 def _values(panel: str) -> tuple[float, ...]:
     return _VALUES[panel]
 
@@ -115,19 +121,6 @@ def _place(panel: str, x: float) -> tuple[Task, float]:
     field = {_BY_LENGTH: "length", _BY_STRENGTH: "strength", _BY_SPARSITY: "sparsity"}[panel]
     changed: dict[str, Any] = {field: x}
     return replace(_TASK, **changed), _COSINE
-
-
-def _code_of(cell: Cell) -> str:
-    attention = cell.classifier
-    assert isinstance(attention, Attention)
-    task = cell.task
-    return repr((task.length, task.sparsity, task.strength, attention.cosine, attention.sharpness,
-                 repr(attention.weighting)))  # fmt: skip
-
-
-def _code(row: Any) -> str:
-    return repr((int(row.length), int(row.sparsity), float(row.strength), float(row.frozen_cosine),
-                 float(row.frozen_sharpness), row.weighting))  # fmt: skip
 
 
 def judge(table: Table) -> Judgement:

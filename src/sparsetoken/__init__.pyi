@@ -1,0 +1,84 @@
+"""Every public name, once, with its home: read by type checkers, and by lazy_loader to import it.
+
+ASCII alone: it is opened with whatever encoding a machine is set to.
+"""
+
+from .app.explore import explore as explore
+from .bags.bags import Bags as Bags
+from .bags.comparison import compare_poolings as compare_poolings
+from .bags.estimators import ESTIMATORS as ESTIMATORS
+from .bags.estimators import AttentionClassifier as AttentionClassifier
+from .bags.estimators import PooledClassifier as PooledClassifier
+from .bags.estimators import VectorizedClassifier as VectorizedClassifier
+from .bags.findings import Pilot as Pilot
+from .bags.pilot import estimate_task as estimate_task
+from .bags.readers import load_bags as load_bags
+from .bags.storage import load_classifier as load_classifier
+from .bags.storage import save_classifier as save_classifier
+from .model.classifiers import Attention as Attention
+from .model.classifiers import Classifier as Classifier
+from .model.classifiers import Pooled as Pooled
+from .model.classifiers import Query as Query
+from .model.classifiers import Vectorized as Vectorized
+from .model.law import FeatureLaw as FeatureLaw
+from .model.law import Readout as Readout
+from .model.losses import Huber as Huber
+from .model.losses import Logistic as Logistic
+from .model.losses import Loss as Loss
+from .model.losses import Square as Square
+from .model.losses import SquaredHinge as SquaredHinge
+from .model.names import CLASSIFIERS as CLASSIFIERS
+from .model.names import LOSSES as LOSSES
+from .model.names import WEIGHTINGS as WEIGHTINGS
+from .model.protocol import Protocol as Protocol
+from .model.scores import Scores as Scores
+from .model.signals import Continuous as Continuous
+from .model.signals import Discrete as Discrete
+from .model.task import Sample as Sample
+from .model.task import Task as Task
+from .model.weightings import HardMax as HardMax
+from .model.weightings import Softmax as Softmax
+from .model.weightings import Sparsemax as Sparsemax
+from .model.weightings import TopK as TopK
+from .model.weightings import Weighting as Weighting
+from .oracles.oracle import bayes_error as bayes_error
+from .oracles.oracle import oracle_error as oracle_error
+from .oracles.oracle import signal_threshold as signal_threshold
+from .planning.advice import Plan as Plan
+from .planning.plan import plan as plan
+from .reproduction.reproduce import reproduce as reproduce
+from .simulation.experiment import simulate as simulate
+from .simulation.results import Simulation as Simulation
+from .studies.cells import Cell as Cell
+from .studies.cells import grid as grid
+from .studies.execution import ExecutorError as ExecutorError
+from .studies.execution import dask_executor as dask_executor
+from .studies.execution import mpi_executor as mpi_executor
+from .studies.oracles import OracleCell as OracleCell
+from .studies.rehearsal import rehearse as rehearse
+from .studies.store import Store as Store
+from .studies.store import StoreError as StoreError
+from .studies.sweep import OutdatedRows as OutdatedRows
+from .studies.sweep import sweep as sweep
+from .support.errors import ConvergenceError as ConvergenceError
+from .support.errors import IncompleteError as IncompleteError
+from .support.errors import InvalidInput as InvalidInput
+from .support.errors import NoMinimiserError as NoMinimiserError
+from .support.errors import WorkerDied as WorkerDied
+from .support.estimate import Estimate as Estimate
+from .theory.alignment import align as align
+from .theory.alignment import alignment_rate as alignment_rate
+from .theory.alignment import best_steps as best_steps
+from .theory.asymptotics import Fit as Fit
+from .theory.asymptotics import solve as solve
+from .theory.asymptotics import solve_many as solve_many
+from .theory.asymptotics import solve_square as solve_square
+from .theory.capacity import separability_threshold as separability_threshold
+from .theory.finite_size import FinitePrediction as FinitePrediction
+from .theory.prediction import LearningCurve as LearningCurve
+from .theory.prediction import Prediction as Prediction
+from .theory.prediction import capacity as capacity
+from .theory.prediction import learning_curve as learning_curve
+from .theory.prediction import predict as predict
+
+__version__: str
