@@ -271,7 +271,7 @@ def test_what_cannot_be_saved(tmp_path, sample):
         pass
 
     fitted = Mine().fit(sample.tokens, sample.labels)
-    with pytest.raises(InvalidInput, match="VectorizedClassifier, got Mine"):
+    with pytest.raises(InvalidInput, match="pooled, attention, joint, vectorized, got Mine"):
         st.save_classifier(fitted, tmp_path / "model")
     with pytest.raises(NotFittedError):
         st.save_classifier(st.PooledClassifier(), tmp_path / "model")
