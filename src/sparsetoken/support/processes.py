@@ -83,7 +83,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return bool(self._process.is_alive())
+        return not wait([self._process.sentinel], 0.0)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Send a task; it waits behind those that were sent before."""
