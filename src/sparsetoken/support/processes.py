@@ -111,17 +111,21 @@ class Worker:
             self.started = True  # an empty message
         return None
 
-    def run(
-        self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None
-    ) -> Any:
-        """What the function returns; raises what it raises, WorkerDied or TimeoutError."""
-        self.submit(function, *arguments)
+    def result(self, timeout: float | None = None) -> Any:
+        """What the next task returned; raises what it raised, WorkerDied or TimeoutError."""
         reply = self.reply(timeout)
         if reply is None:
             raise TimeoutError(f"no answer within {timeout:.3g} seconds")
         if reply.error is not None:
             raise reply.error
         return reply.value
+
+    def run(
+        self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None
+    ) -> Any:
+        """The result of this task, if no other is under way."""
+        self.submit(function, *arguments)
+        return self.result(timeout)
 
     def kill(self) -> None:
         """End the process, whatever it does; any thread may."""
