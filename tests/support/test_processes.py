@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from blas_report import blas_thread_counts
+from process_tasks import blas_thread_counts
 from sparsetoken.support.blas import blas_threads
 from sparsetoken.support.errors import InvalidInput, WorkerDied
 from sparsetoken.support.processes import Worker, results
