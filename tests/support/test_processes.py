@@ -261,7 +261,7 @@ def test_a_killed_parent_leaves_no_process(program, how):
     workers = begun(folder, 2)
     assert all(map(alive, workers))
     process.kill()
-    process.communicate()
+    process.wait()  # its pipes are open while a worker lives
     assert gone(workers)
 
 

@@ -194,6 +194,15 @@ class _Station:
     under_way: deque[_Task] = field(default_factory=deque)
     queue: deque[_Task] = field(default_factory=deque)
 
+    def replace_worker(self) -> _Task | None:
+        """After a death: what it died of, if it had started at all; the rest is queued again."""
+        self.worker.kill()
+        culprit = self.under_way.popleft() if self.worker.started else None
+        self.queue.extendleft(reversed(self.under_way))
+        self.under_way.clear()
+        self.worker = Worker()
+        return culprit
+
 
 def results(
     function: Callable[[Item], Any],
@@ -230,25 +239,21 @@ def results(
                         false_starts = 0
                     continue
                 except WorkerDied:
-                    station.worker.kill()
-                culprit = station.under_way.popleft() if station.worker.started else None
-                station.queue.extendleft(reversed(station.under_way))
-                station.under_way.clear()
-                if culprit is not None:
-                    culprit.deaths += 1
-                    if culprit.deaths < tries:
-                        station.queue.appendleft(culprit)
-                    else:
-                        died = WorkerDied(f"the process that computed it died, {tries} times")
-                        yield culprit.item, Reply(None, died)
-                else:
+                    culprit = station.replace_worker()
+                if culprit is None:
                     false_starts += 1
                     if false_starts == _FALSE_STARTS:
                         raise WorkerDied(
                             "worker processes cannot start (a script keeps its work under "
                             "'if __name__ == \"__main__\":')"
                         )
-                station.worker = Worker()
+                    continue
+                culprit.deaths += 1
+                if culprit.deaths < tries:
+                    station.queue.appendleft(culprit)
+                else:
+                    died = f"the process that computed it died, {tries} times"
+                    yield culprit.item, Reply(None, WorkerDied(died))
     finally:
         for station in stations:
             station.worker.kill()
