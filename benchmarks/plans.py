@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import sparsetoken as st
+from sparsetoken.support.processes import results
 
 RUNS, MORE_RUNS = 24, 480
 LOSSES = (st.Logistic(), st.Square(), st.SquaredHinge(), st.Huber())
@@ -157,18 +157,19 @@ def main() -> None:
     parser.add_argument("--out", default="docs/plans")
     given = parser.parse_args()
     seeds = range(given.first, given.first + given.count)
-    rows = []
-    with ProcessPoolExecutor(given.processes) as pool:
-        for found in pool.map(row, seeds):
-            rows.append(found)
-            print(
-                f"{len(rows)}/{given.count} " + " ".join(
-                    f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}"
-                    for k, v in found.items()
-                ),
-                flush=True,
-            )  # fmt: skip
-    table = pd.DataFrame(rows)
+    rows = {}
+    for seed, reply in results(row, [seeds], given.processes, tries=2):
+        if reply.error is not None:
+            raise reply.error
+        rows[seed] = reply.value
+        print(
+            f"{len(rows)}/{given.count} " + " ".join(
+                f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}"
+                for k, v in reply.value.items()
+            ),
+            flush=True,
+        )  # fmt: skip
+    table = pd.DataFrame([rows[seed] for seed in seeds])
     out = Path(given.out)
     table.to_csv(out.with_suffix(".csv"), index=False, float_format="%.6g")
     table = pd.read_csv(out.with_suffix(".csv"))  # what others will read

@@ -10,7 +10,6 @@ over 20 laws of attention, serial against two processes, both in fresh processes
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import tempfile
 import time
@@ -19,6 +18,7 @@ import numpy as np
 
 import sparsetoken as st
 from sparsetoken.studies.questions import answer, units_of
+from sparsetoken.support.processes import Worker
 
 
 def overhead(count: int = 400) -> None:
@@ -68,18 +68,11 @@ def processes(count: int) -> None:
     )
     taken = []
     for executor in (None, 2):
-        context = multiprocessing.get_context("spawn")  # a fresh process: no law is built yet
-        queue = context.Queue()
-        process = context.Process(target=_report, args=(cells, executor, queue))
-        process.start()
-        taken.append(queue.get())
-        process.join()
+        worker = Worker("spawn")  # a fresh process: no law is built yet
+        taken.append(worker.run(_seconds, cells, executor))
+        worker.kill()
         print(f"{len(cells)} cells over 20 laws, executor={executor}: {taken[-1]:.1f} s")
     print(f"2 processes: {taken[0] / taken[1]:.2f} times faster than serial, target 1.7")
-
-
-def _report(cells: list[st.Cell], executor: int | None, queue: multiprocessing.Queue) -> None:
-    queue.put(_seconds(cells, executor))
 
 
 if __name__ == "__main__":

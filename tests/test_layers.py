@@ -17,7 +17,9 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
-    "support": "errors checks estimate arrays blas progress text whole_files numerics".split(),
+    "support": (
+        "errors checks estimate arrays blas processes progress text whole_files numerics"
+    ).split(),
     "model": (
         "signals places task weightings envelopes losses scores "
         "compression law attention classifiers names protocol queries"

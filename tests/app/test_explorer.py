@@ -9,6 +9,7 @@ import math
 import shlex
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from dataclasses import replace
@@ -19,12 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st_
 
+import process_tasks
 import sparsetoken as st
 from sparsetoken.app import numbers, page, pictures
 from sparsetoken.app.server import doubts, exact_answer, make_app, marks_answer
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, VIEWS, State
+from sparsetoken.app.workers import Calculator
 from sparsetoken.cli import main
 from sparsetoken.support.errors import InvalidInput
 
@@ -371,6 +374,42 @@ def test_simulations_run_are_cancelled_and_end_with_their_page(monkeypatch):
         time.sleep(0.2)
     assert not second.running and jobs.look("page two") is None
     jobs.close()
+
+
+def test_the_newest_wish_of_a_page_counts():
+    calculator, answers = Calculator(), {}
+    assert calculator.run("a", process_tasks.echo, 0) == {"done": 0}  # it has started
+
+    def ask(page, work, argument):
+        answers[page, argument] = (calculator.run(page, work, argument), time.monotonic())
+
+    asked = [("a", process_tasks.nap, 1), ("a", process_tasks.echo, 2),
+             ("b", process_tasks.echo, 3), ("a", process_tasks.echo, 4)]  # fmt: skip
+    requests = [threading.Thread(target=ask, args=each) for each in asked]
+    for request in requests:
+        request.start()
+        time.sleep(0.2)
+    for request in requests:
+        request.join()
+    found = {key: answer for key, (answer, _) in answers.items()}
+    assert found == {
+        ("a", 1): {"done": "nap"}, ("a", 2): {}, ("b", 3): {"done": 3}, ("a", 4): {"done": 4},
+    }  # fmt: skip
+    assert answers["a", 2][1] < answers["a", 1][1]  # at once
+    assert "died (killed, or out of memory)" in calculator.run("a", process_tasks.die, 5)["message"]
+    assert calculator.run("a", process_tasks.echo, 6) == {"done": 6}  # by another process
+    calculator.close()
+
+
+def test_a_busy_server_says_so(monkeypatch):
+    monkeypatch.setattr("sparsetoken.app.workers._LONGEST_WAIT", 0.1)
+    calculator = Calculator()
+    request = threading.Thread(target=calculator.run, args=("a", process_tasks.nap, 0))
+    request.start()
+    time.sleep(0.2)
+    assert "busy with other pages" in calculator.run("b", process_tasks.echo, 0)["message"]
+    request.join()
+    calculator.close()
 
 
 def test_doubts_stand_beside_the_numbers():

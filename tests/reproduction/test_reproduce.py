@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import shutil
+import signal
 import sqlite3
 
 import pandas as pd
@@ -63,6 +65,17 @@ def test_one_claim_again_keeps_the_others_in_the_report(made):
     assert run(made, "lengths") == 0
     report = (made / "report.md").read_text()
     assert "## rates" in report and "## lengths" in report
+
+
+def deadly(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_dies_while_it_draws_is_a_sentence(made, tmp_path, monkeypatch):
+    shutil.copy(made / "store.sqlite", tmp_path / "store.sqlite")
+    monkeypatch.setattr(reproduce, "_draw", deadly)
+    with pytest.raises(st.ExecutorError, match="the process that draws figures died"):
+        reproduce.reproduce(["rates"], "tiny", tmp_path, executor=2)
 
 
 def test_rows_that_failed_are_not_judged(made, tmp_path, capsys):

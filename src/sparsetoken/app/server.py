@@ -22,7 +22,7 @@ from sparsetoken.app import numbers, page, pictures
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, PRESETS, State
-from sparsetoken.app.workers import NAMED, Worker
+from sparsetoken.app.workers import NAMED, Calculator
 from sparsetoken.planning import trust
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_ready
@@ -47,7 +47,7 @@ def make_app() -> Dash:
         compress=False,
     )
     app.layout = page.layout
-    app.simulations, app.worker = Simulations(), Worker()
+    app.simulations, app.worker = Simulations(), Calculator()
     _guard(app.server)
     _clientside(app)
     _callbacks(app, app.simulations, app.worker)
@@ -136,7 +136,7 @@ def _clientside(app: Dash) -> None:
     )
 
 
-def _callbacks(app: Dash, simulations: Simulations, worker: Worker) -> None:
+def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
     def answer(words: Any, visit: Any, work: Callable[[State], dict[str, Any]]) -> Any:
         state, message = _state(words)
         if state is None:

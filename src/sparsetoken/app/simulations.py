@@ -2,54 +2,65 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import queue
 import threading
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
 
 from sparsetoken.app.numbers import Row, classifiers
 from sparsetoken.app.state import State
-from sparsetoken.app.workers import NAMED, end_with_parent
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.app.workers import NAMED
+from sparsetoken.support.errors import InvalidInput, WorkerDied
+from sparsetoken.support.processes import Worker
 
 POINTS = (0.5, 1.0, 2.0, 4.0, 8.0)  # readout samples per dimension
 _MOST = 2  # simulations at once
 _PATIENCE = 10.0  # seconds without a question from the page
 
 
-@dataclass
 class Job:
     """A simulation under way or done: rows of test error, AUC and training loss."""
 
-    state: State
-    process: Any
-    results: Any
-    asked: float
-    total: int
-    rows: dict[str, list[Row]] = field(default_factory=dict)
-    done: int = 0
-    message: str = ""
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.asked = time.monotonic()
+        self.total = len(POINTS) * len(classifiers(state)) * state.repeats
+        self.rows: dict[str, list[Row]] = {}
+        self.done = 0
+        self.message = ""
+        self._worker = Worker("spawn")
+        self._thread = threading.Thread(target=self._collect, daemon=True)
+        self._thread.start()
 
     @property
     def running(self) -> bool:
-        return bool(self.process.is_alive())
+        return self._thread.is_alive()
 
-    def collect(self) -> None:
-        while True:
-            try:
-                kind, content = self.results.get_nowait()
-            except (queue.Empty, OSError, EOFError):
-                return
-            if kind == "error":
-                self.message = content
-                continue
-            self.done += 1
-            for metric, row in content.items():
-                self.rows.setdefault(metric, []).append(Row(*row))
+    def end(self) -> None:
+        self._worker.kill()
+        self._thread.join()
+
+    def _collect(self) -> None:
+        """One run after another, all classifiers and sizes in turn."""
+        try:
+            for seed in range(self.state.repeats):
+                for samples in POINTS:
+                    for name in classifiers(self.state):
+                        scores = self._worker.run(_simulated, self.state, name, samples, seed)
+                        for metric, value in scores.items():
+                            self.rows.setdefault(metric, []).append(Row(name, samples, value))
+                        self.done += 1
+        except NAMED as error:
+            self.message = str(error)
+        except WorkerDied as error:
+            self.message = f"{error} (killed, or out of memory)"
+        except Exception as error:
+            traceback.print_exc()  # on the server's own terminal
+            bug = f"{type(error).__name__}: {error}"
+            self.message = f"a bug of the explorer ({bug}); its log has the traceback"
+        finally:
+            self._worker.kill()
 
 
 class Simulations:
@@ -58,7 +69,6 @@ class Simulations:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
-        self._context = multiprocessing.get_context("spawn")
         threading.Thread(target=self._watch, daemon=True).start()
 
     def start(self, page: str, state: State) -> Job:
@@ -67,12 +77,7 @@ class Simulations:
             ended = [*self._gone(), self._jobs.pop(page, None)]
             busy = sum(job.running for job in self._jobs.values()) >= _MOST
             if not busy:
-                results = self._context.Queue()
-                process = self._context.Process(target=_work, args=(state, results), daemon=True)
-                total = len(POINTS) * len(classifiers(state)) * state.repeats
-                job = Job(state, process, results, time.monotonic(), total)
-                process.start()
-                self._jobs[page] = job
+                job = self._jobs[page] = Job(state)
         _end(ended)
         if busy:
             raise InvalidInput(
@@ -81,12 +86,11 @@ class Simulations:
         return job
 
     def look(self, page: str) -> Job | None:
-        """The job of a page, with what it has found; asking keeps it alive."""
+        """The job of a page; asking keeps it alive."""
         with self._lock:
             job = self._jobs.get(page)
             if job is not None:
                 job.asked = time.monotonic()
-                job.collect()
             return job
 
     def cancel(self, page: str) -> None:
@@ -117,43 +121,21 @@ class Simulations:
 
 
 def _end(jobs: Sequence[Job | None]) -> None:
-    """Without the lock: a process may take a second to go, and nobody else waits for it."""
+    """Without the lock: a process may take a moment to go, and nobody else waits for it."""
     for job in jobs:
         if job is not None:
-            if job.running:
-                job.process.terminate()
-            job.process.join(timeout=2)
-            if job.running:  # it does not listen
-                job.process.kill()
-                job.process.join(timeout=2)
-            job.results.close()
+            job.end()
 
 
-def _work(state: State, results: Any) -> None:
-    """In a process of its own: one run after another, all classifiers and sizes in turn."""
-    from dataclasses import replace
-
+def _simulated(state: State, name: str, samples: float, seed: int) -> dict[str, float]:
+    """One run, in the worker."""
     from sparsetoken.simulation.experiment import simulate
-    from sparsetoken.support.blas import one_blas_thread
 
-    end_with_parent()
-    try:
-        with one_blas_thread():
-            for seed in range(state.repeats):
-                for samples in POINTS:
-                    protocol = replace(state.protocol, readout_samples=samples)
-                    for name, classifier in classifiers(state).items():
-                        run = simulate(
-                            state.task, classifier, protocol, dim=state.dim, repeats=1, seed=seed
-                        )
-                        found = {"test_error": float(run.test_error[0]),
-                                 "train_loss": float(run.train_loss[0]),
-                                 "auc": float(run.scores(0).auc)}  # fmt: skip
-                        rows = {metric: (name, samples, y) for metric, y in found.items()}
-                        results.put(("rows", rows))
-    except NAMED as error:
-        results.put(("error", str(error)))
-    except Exception as error:
-        traceback.print_exc()  # on the server's own terminal
-        bug = f"a bug of the explorer ({type(error).__name__}: {error}); its log has the traceback"
-        results.put(("error", bug))
+    protocol = replace(state.protocol, readout_samples=samples)
+    classifier = classifiers(state)[name]
+    run = simulate(state.task, classifier, protocol, dim=state.dim, repeats=1, seed=seed)
+    return {
+        "test_error": float(run.test_error[0]),
+        "train_loss": float(run.train_loss[0]),
+        "auc": float(run.scores(0).auc),
+    }

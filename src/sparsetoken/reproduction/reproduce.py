@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
-import signal
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +37,8 @@ from sparsetoken.studies.execution import ExecutorError
 from sparsetoken.studies.questions import Question
 from sparsetoken.studies.sweep import sweep
 from sparsetoken.support.checks import whole
-from sparsetoken.support.errors import IncompleteError, InvalidInput
+from sparsetoken.support.errors import IncompleteError, InvalidInput, WorkerDied
+from sparsetoken.support.processes import Worker
 
 _ROOMS = (
     alignment, learning_curves, separation, capacity, crossover, rates, training, lengths,
@@ -116,7 +117,7 @@ def reproduce(
         return table
 
     sections = []
-    with _Artist(executor is not None) as artist:
+    with _artist(executor is not None) as draw:
         for place, name in enumerate(chosen, 1):
             started(name, place, len(chosen))
             start = time.perf_counter()
@@ -130,46 +131,44 @@ def reproduce(
                 sorted(versions), round(time.perf_counter() - start, 1),
             )  # fmt: skip
             sections.append(section)
-            artist.draw(section, table, folder)
+            draw(section, table, folder)
             finished(section)
     return sections
 
 
-class _Artist:
-    """Draws the figure of a claim and adds it to the report, while the next one is computed.
+@contextmanager
+def _artist(beside: bool) -> Iterator[Callable[[Section, Table, Path], None]]:
+    """A function that draws the figure of a claim and adds it to the report.
 
-    Beside other processes in one of its own, else here.
+    Beside other processes in one of its own, while the next claim is computed; else here.
     """
+    if not beside:
+        yield _draw
+        return
+    worker, drawing = Worker(), False
 
-    def __init__(self, beside: bool) -> None:
-        ignore = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal
-        self.pool = ProcessPoolExecutor(1, initializer=signal.signal, initargs=ignore)
-        self.beside = beside
-        self.drawing: Future[None] | None = None
-
-    def draw(self, section: Section, table: Table, folder: Path) -> None:
-        """Begin; what the one before had to say is said first."""
-        self._wait()
-        if self.beside:
-            self.drawing = self.pool.submit(_draw, section, table, folder)
-        else:
-            _draw(section, table, folder)
-
-    def _wait(self) -> None:
-        if self.drawing is not None:
+    def finish() -> None:
+        nonlocal drawing
+        if drawing:
+            drawing = False
             try:
-                self.drawing.result()
-            except BrokenExecutor:
+                worker.result()
+            except WorkerDied:
                 raise ExecutorError("reproduce: the process that draws figures died") from None
 
-    def __enter__(self) -> _Artist:
-        return self
+    def draw(section: Section, table: Table, folder: Path) -> None:
+        nonlocal drawing
+        finish()  # an error of the one before is raised first
+        worker.submit(_draw, section, table, folder)
+        drawing = True
 
-    def __exit__(self, *problem: object) -> None:
+    try:
+        yield draw
+    finally:
         try:
-            self._wait()
+            finish()
         finally:
-            self.pool.shutdown()
+            worker.kill()
 
 
 def _draw(section: Section, table: Table, folder: Path) -> None:

@@ -8,18 +8,10 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 
 import numpy as np
 
@@ -33,9 +25,10 @@ from sparsetoken.simulation.settings import Sampler, Settings
 from sparsetoken.support.blas import blas_threads
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput, NoMinimiserError, WorkerDied
+from sparsetoken.support.processes import results
 from sparsetoken.support.progress import progress_bar
 
-_TRIES = 3  # of repeats whose process died
+_TRIES = 3  # of a repeat whose process dies
 
 
 def simulate(
@@ -181,37 +174,14 @@ def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[
         for index in range(repeats):
             yield index, run_repeat(settings, index)
         return
-    missing = list(range(repeats))
-    for _ in range(_TRIES):
-        try:
-            for index, outcome in _in_processes(settings, missing, workers):
-                missing = [each for each in missing if each != index]
-                yield index, outcome
-            return
-        except BrokenExecutor:  # a process was killed, or ran out of memory: once more
-            continue
-    raise WorkerDied(
-        f"simulate: processes died {_TRIES} times (killed, or out of memory), with {len(missing)} "
-        f"of {repeats} repeats left; fewer workers need less memory"
-    )
-
-
-def _in_processes(
-    settings: Settings, indices: list[int], workers: int
-) -> Iterator[tuple[int, Outcome]]:
-    # Ctrl-C reaches every process of a terminal: the parent alone answers to it
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(workers, initializer=signal.signal, initargs=ignore) as pool:
-        waiting: dict[Future[Outcome], int] = {}
-        left = iter(indices)
-        try:
-            while True:
-                for index in islice(left, 2 * workers - len(waiting)):
-                    waiting[pool.submit(run_repeat, settings, index)] = index
-                if not waiting:
-                    return
-                finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in sorted(finished, key=lambda each: each.exception() is not None):
-                    yield waiting.pop(future), future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    left = repeats
+    for index, reply in results(partial(run_repeat, settings), [range(repeats)], workers, _TRIES):
+        if isinstance(reply.error, WorkerDied):
+            raise WorkerDied(
+                f"simulate: processes died {_TRIES} times (killed, or out of memory) at repeat "
+                f"{index}, with {left} of {repeats} repeats left; fewer workers need less memory"
+            )
+        if reply.error is not None:
+            raise reply.error
+        left -= 1
+        yield index, reply.value

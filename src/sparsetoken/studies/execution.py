@@ -8,35 +8,22 @@ most three times, then it is a failed row, and the sweep goes on.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import sys
-import threading
-from collections import Counter, deque
 from collections.abc import Generator, Iterator
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, cast
 
 import numpy as np
 
 from sparsetoken.studies.questions import Row, Unit, answer, failed
 from sparsetoken.support.checks import whole
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.errors import InvalidInput, WorkerDied
+from sparsetoken.support.processes import results
 
-RETRIES = 3  # as a Dask scheduler has it
-_QUEUED = 2  # units under way per process: one runs, one waits for it
-_QUEUED_ELSEWHERE = 1024  # with an executor of the user's: enough for a cluster
+TRIES = 4  # of a unit whose process dies, as a Dask scheduler has it
+_QUEUED_ELSEWHERE = 1024  # units under way with an executor of the user's: enough for a cluster
 
 
 class ExecutorError(RuntimeError):
@@ -66,145 +53,30 @@ def answers(units: list[Unit], executor: Executor | int | None) -> Generator[Row
 
     `executor` is None (here, one after the other), a number of processes, or any executor.
     """
-    laws: dict[Any, deque[Unit]] = {}
+    laws: dict[Any, list[Unit]] = {}
     for unit in units:
-        laws.setdefault(unit.cell.shares, deque()).append(unit)
+        laws.setdefault(unit.cell.shares, []).append(unit)
     queues = list(laws.values())
     if executor is None:
-        yield from map(answer, _in_order(queues))
+        yield from map(answer, chain.from_iterable(queues))
     elif isinstance(executor, Executor):
-        yield from _submitted(_in_order(queues), executor)
+        yield from _submitted(chain.from_iterable(queues), executor)
     else:
         yield from _in_processes(queues, int(executor))
 
 
-def _in_order(queues: list[deque[Unit]]) -> Iterator[Unit]:
-    return (unit for queue in queues for unit in queue)
-
-
-def _in_processes(queues: list[deque[Unit]], processes: int) -> Iterator[Row]:
+def _in_processes(queues: list[list[Unit]], processes: int) -> Iterator[Row]:
     """Our own processes: one that dies names the unit it was at."""
-    fresh = deque(queues)
-    lanes = [_Lane() for _ in range(min(processes, sum(map(len, queues))))]
-    deaths: Counter[str] = Counter()
     try:
-        while True:
-            # one for each, then one to wait behind it, but not when others would have nothing
-            for depth in range(1, _QUEUED + 1):
-                for lane in lanes:
-                    left = len(fresh) + sum(len(each.queue) for each in lanes)
-                    plenty = depth == 1 or left >= len(lanes)
-                    if len(lane.under_way) < depth and plenty:
-                        if not lane.queue:
-                            others = (each.queue for each in lanes)  # begun, and not empty
-                            lane.queue = fresh.popleft() if fresh else max(others, key=len)
-                        if lane.queue:
-                            lane.submit(lane.queue.popleft())
-            waiting = [future for lane in lanes for future in lane.under_way]
-            if not waiting:
-                return
-            wait(waiting, return_when=FIRST_COMPLETED)
-            for lane in lanes:
-                yield from lane.finished()
-                culprit = lane.mourn()
-                if culprit is not None:
-                    deaths[culprit.key] += 1
-                    if deaths[culprit.key] <= RETRIES:
-                        lane.queue.appendleft(culprit)
-                    else:
-                        yield failed(culprit, _died(RETRIES + 1))
-    finally:
-        for lane in lanes:
-            lane.end()
-
-
-class _Lane:
-    """One process, the units it has under way in order, and the queue it takes them from."""
-
-    def __init__(self) -> None:
-        self.under_way: dict[Future[Row], Unit] = {}
-        self.queue: deque[Unit] = deque()
-        self.false_starts = 0
-        self._start()
-
-    def _start(self) -> None:
-        self.pool = ProcessPoolExecutor(1, initializer=_settle_in)
-        self.greeting = self.pool.submit(_greet)
-
-    def submit(self, unit: Unit) -> None:
-        try:
-            future = self.pool.submit(answer, unit)
-        except BrokenExecutor as error:  # noticed here first
-            future = Future()
-            future.set_exception(error)
-        self.under_way[future] = unit
-
-    def finished(self) -> Iterator[Row]:
-        for future in list(self.under_way):
-            if not future.done() or _broken(future):
-                return
-            unit = self.under_way.pop(future)
-            problem = future.exception()  # such as a unit that cannot be sent
-            yield future.result() if problem is None else failed(unit, repr(problem))
-
-    def mourn(self) -> Unit | None:
-        """If the process died: a new one, and the unit that was running; the rest goes back.
-
-        A process that died before it greeted blames nobody; one that never starts ends the sweep.
-        """
-        first = next(iter(self.under_way), None)
-        if first is None or not _broken(first):
-            return None
-        greeted = self.greeting.done() and not _broken(self.greeting)
-        self.false_starts = 0 if greeted else self.false_starts + 1
-        if self.false_starts > RETRIES:
-            raise ExecutorError(
-                "worker processes cannot start (a script keeps its work under "
-                "'if __name__ == \"__main__\":')"
-            )
-        self.pool.shutdown()
-        blamed, innocent = list(self.under_way.values())[:greeted], self.under_way.values()
-        self.queue.extendleft(reversed(list(innocent)[greeted:]))
-        self.under_way.clear()
-        self._start()
-        return blamed[0] if blamed else None
-
-    def end(self) -> None:
-        """What is under way is given up: whoever stops does not want to wait for it."""
-        if self.under_way:
-            for process in list((self.pool._processes or {}).values()):
-                process.kill()
-        self.pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _broken(future: Future[Any]) -> bool:
-    return future.done() and isinstance(future.exception(), BrokenExecutor)
-
-
-def _settle_in() -> None:
-    """Ctrl-C reaches every process of a terminal: the parent alone answers to it.
-
-    A worker whose parent is killed would wait for work for ever: it leaves with it. Its standard
-    error is the real one: that of a progress bar has a lock, which may be locked since the fork.
-    """
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def leave() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=leave, daemon=True).start()
-
-
-def _greet() -> None:
-    """A worker that answers has started."""
-
-
-def _died(times: int) -> str:
-    return f"the process that computed it died, {times} times"
+        for unit, reply in results(answer, queues, processes, TRIES):
+            if reply.error is None:
+                yield reply.value
+            elif isinstance(reply.error, WorkerDied):
+                yield failed(unit, str(reply.error))
+            else:  # `answer` raises nothing: a unit that cannot be sent
+                yield failed(unit, repr(reply.error))
+    except WorkerDied as error:
+        raise ExecutorError(str(error)) from None
 
 
 def _submitted(units: Iterator[Unit], executor: Executor) -> Iterator[Row]:
@@ -222,7 +94,8 @@ def _submitted(units: Iterator[Unit], executor: Executor) -> Iterator[Row]:
                 try:
                     row = future.result()
                 except _killed_workers() as error:
-                    row = failed(unit, _died(error.allowed_failures + 1))
+                    times = error.allowed_failures + 1
+                    row = failed(unit, f"the process that computed it died, {times} times")
                 yield row
     except CancelledError:
         raise ExecutorError("the executor broke: it cancelled its work") from None

@@ -8,18 +8,18 @@ shared (a law) is in the difference; it is counted once for each law, not for ea
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
-from sparsetoken.studies.questions import Question, Unit, answer, units_of
+from sparsetoken.studies.questions import Question, Row, Unit, answer, units_of
 from sparsetoken.studies.store import Store
+from sparsetoken.support.errors import WorkerDied
+from sparsetoken.support.processes import Worker
 
 _ALIKE = ("kind", "classifier", "loss", "length", "dim", "sampler", "device", "training")
 _TIMED = 3  # rows of a group
@@ -113,36 +113,30 @@ def _forecast(
 def _timed(units: list[Unit], patience: float) -> tuple[float, float] | None:
     """Seconds of a row, and of what its law costs once; None if it takes too long."""
     places = np.linspace(0, len(units) - 1, min(_TIMED, len(units))).round().astype(int)
-    chosen = [units[place] for place in places]
-    ours, theirs = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.Process(target=_time, args=(chosen, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    end, found = time.monotonic() + patience, None
-    try:
-        while ours.poll(max(0.0, end - time.monotonic())):
-            found = ours.recv()
-        return found
-    except EOFError:  # it has told all it knows, or died
-        return found
-    finally:
-        process.kill()
-        process.join()
+    end = time.monotonic() + patience
+    worker = Worker()
 
+    def seconds(unit: Unit) -> float:
+        row: Row = worker.run(answer, unit, timeout=max(0.0, end - time.monotonic()))
+        return row.seconds
 
-def _time(units: list[Unit], result: Connection) -> None:
-    """Sends (seconds of a row, of a law) again and again, as it learns more."""
     cold: list[float] = []
     warm: list[float] = []
     laws: list[float] = []
     seen: set[Any] = set()
-    for unit in units:
-        new = unit.cell.shares not in seen
-        seen.add(unit.cell.shares)
-        cold.append(answer(unit).seconds)
-        result.send((float(np.mean(warm or cold)), 0.0))
-        warm.append(answer(unit).seconds)
-        if new:
-            laws.append(max(0.0, cold[-1] - warm[-1]))
-        # the first also imports what is needed: count it only if there is no other
-        result.send((float(np.mean(warm)), float(np.mean(laws[1:] or laws))))
+    measured = None
+    try:
+        for unit in (units[place] for place in places):
+            cold.append(seconds(unit))
+            measured = float(np.mean(warm or cold)), 0.0
+            warm.append(seconds(unit))
+            if unit.cell.shares not in seen:
+                laws.append(max(0.0, cold[-1] - warm[-1]))
+            seen.add(unit.cell.shares)
+            # the first also imports what is needed: count it only if there is no other
+            measured = float(np.mean(warm)), float(np.mean(laws[1:] or laws))
+    except (TimeoutError, WorkerDied):  # what is known by then
+        pass
+    finally:
+        worker.kill()
+    return measured
