@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 ROOMS = {
     "support": "errors checks estimate arrays blas progress text whole_files numerics".split(),
     "model": (
-        "signals places task weightings envelopes losses scores "
+        "signals places noise task weightings envelopes losses scores "
         "compression law attention classifiers protocol queries"
     ).split(),
     "theory": (
@@ -28,7 +28,7 @@ ROOMS = {
     "oracles": "exact extremes symmetric attention bayes sampled oracle detection regret".split(),
     "fitting": "algebra objective newton interior fit separability joint".split(),
     "simulation": (
-        "devices outcome reduced tokens settings results experiment universality"
+        "devices outcome settings reduced tokens results experiment universality"
     ).split(),
     "simulation/architectures": "models training".split(),
     "studies": (

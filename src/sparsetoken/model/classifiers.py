@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,19 @@ class Classifier(Protocol):
         """Whether stages 1–3 of the protocol must supply a query."""
         ...
 
+    @property
+    def directions(self) -> int:
+        """Directions of the embedding space that the law singles out: the signal's, the query's."""
+        ...
+
+    def features_per_dim(self, task: Task) -> int:
+        """p/d, features per embedding dimension."""
+        ...
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+        """βq (d,) of a frozen query, what its cosine leaves open random; None without one."""
+        ...
+
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """The finite-size map: (n, L, d) tokens of any array library to (n, p) features."""
         ...
@@ -115,6 +128,14 @@ class Pooled:
     """
 
     learns_query = False
+    directions = 1
+
+    def features_per_dim(self, task: Task) -> int:
+        """The mean token has d coordinates."""
+        return 1
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> None:
+        """There is no query."""
 
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, d) features."""
@@ -150,6 +171,14 @@ class Vectorized:
     """
 
     learns_query = False
+    directions = 1
+
+    def features_per_dim(self, task: Task) -> int:
+        """Every token has its d coordinates."""
+        return task.length
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> None:
+        """There is no query."""
 
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, L·d) features."""
@@ -255,6 +284,7 @@ class Attention:
     cosine: float | None = None
     sharpness: float | None = None
     weighting: Weighting = SOFTMAX
+    directions: ClassVar = 2
 
     def __post_init__(self) -> None:
         check_weighting(Attention, self.weighting)
@@ -272,6 +302,19 @@ class Attention:
     @property
     def learns_query(self) -> bool:
         return self.cosine is None
+
+    def features_per_dim(self, task: Task) -> int:
+        """The weighted mean of tokens has d coordinates."""
+        return 1
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+        """βq with the given cosine to the signal and sharpness, its other direction random."""
+        if self.cosine is None or self.sharpness is None:
+            return None
+        other = rng.standard_normal(len(signal))
+        other -= (other @ signal) * signal
+        other *= math.sqrt(1 - self.cosine**2) / np.linalg.norm(other)
+        return self.sharpness * (self.cosine * signal + other)
 
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens and the vector βq (d,) to (n, d) features."""

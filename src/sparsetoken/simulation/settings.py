@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sparsetoken.model.classifiers import Attention, Classifier, Vectorized
+from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX
@@ -37,13 +37,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_kinds("simulate", self.task, self.classifier, self.protocol)
-        directions = 2 if isinstance(self.classifier, Attention) else 1
         checked = {
             "dim": whole(
                 "simulate",
                 "dim",
                 self.dim,
-                least=directions,
+                least=self.classifier.directions,
                 why="the explicit directions of the features",
             ),
             "seed": whole("simulate", "seed", self.seed, least=0),
@@ -98,7 +97,7 @@ class Settings:
         True
         """
         count = self.sizes[1]
-        columns = self.dim * (self.task.length if isinstance(self.classifier, Vectorized) else 1)
+        columns = self.dim * self.classifier.features_per_dim(self.task)
         item = 4 if self.dtype == "float32" else 8
         return 2.0 * item * count * min(count, columns) + _NUMBERS_A_SAMPLE * 8.0 * self.sizes[0]
 

@@ -121,14 +121,16 @@ class _Data:
 
     def stream(self, which: int, count: int) -> TokenStream:
         labels = self.task.sample_labels(count, self.rng)
-        return TokenStream(self.task, labels, self.signal, self.root[which], self.place)
+        return TokenStream(
+            self.task, self.task.noise, labels, self.signal, self.root[which], self.place
+        )
 
     def start(self, architecture: Architecture) -> Parameters:
         """The parameters before training."""
         source = self.place.source(self.root[3])
         shapes = architecture.shapes(self.task.length, len(self.signal))
         return {
-            key: each.centre + each.spread * source.normal(each.shape)
+            key: each.centre + each.spread * source.standard_normal(each.shape)
             for key, each in shapes.items()
         }
 
