@@ -63,49 +63,42 @@ class Rademacher:
 
 
 @dataclass(frozen=True)
-class Student:
+class _Shaped:
+    """White noise with a parameter."""
+
+    shape: float
+    bounds: ClassVar[Any] = {"above": 2, "most": _MOST_DEGREES}
+    by_coordinates: ClassVar = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", real(type(self), "shape", self.shape, **self.bounds))
+
+
+class Student(_Shaped):
     """Student's t with `shape` degrees of freedom.
 
     >>> Student(5.0).draw((2, 3), np.random.default_rng(0)).shape
     (2, 3)
     """
 
-    shape: float
-    by_coordinates: ClassVar = True
-
-    def __post_init__(self) -> None:
-        shape = real(Student, "shape", self.shape, above=2, most=_MOST_DEGREES)
-        object.__setattr__(self, "shape", shape)
-
     def draw(self, size: tuple[int, ...], rng: Random) -> Array:
         return rng.standard_t(self.shape, size) * math.sqrt(1 - 2 / self.shape)
 
 
-@dataclass(frozen=True)
-class Sparse:
+class Sparse(_Shaped):
     """Zero but for a share `shape` of the coordinates."""
 
-    shape: float
-    by_coordinates: ClassVar = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", real(Sparse, "shape", self.shape, above=0, most=1))
+    bounds: ClassVar = {"above": 0, "most": 1}
 
     def draw(self, size: tuple[int, ...], rng: Random) -> Array:
         xp, uniform = floats(rng.random(size) - 0.5)  # the middle 1 − ε: 0; above: +; below: −
         return xp.sign(uniform) * (2 * abs(uniform) >= 1 - self.shape) * self.shape**-0.5
 
 
-@dataclass(frozen=True)
-class Elliptical:
+class Elliptical(_Shaped):
     """Gaussian tokens, each with a random scale: Student's t in d dimensions."""
 
-    shape: float
     by_coordinates: ClassVar = False
-
-    def __post_init__(self) -> None:
-        shape = real(Elliptical, "shape", self.shape, above=2, most=_MOST_DEGREES)
-        object.__setattr__(self, "shape", shape)
 
     def draw(self, size: tuple[int, ...], rng: Random) -> Array:
         scale = ((self.shape - 2) / rng.chisquare(self.shape, (*size[:-1], 1))) ** 0.5
@@ -113,15 +106,19 @@ class Elliptical:
 
 
 @dataclass(frozen=True)
-class Shared:
-    """Noise of which the tokens of a sample share the part ρ = `correlation` of the variance."""
+class _Correlated:
+    """Noise made of other noise."""
 
     correlation: float
     noise: Noise = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
-        correlation = real(Shared, "correlation", self.correlation, least=0, below=1)
+        correlation = real(type(self), "correlation", self.correlation, least=0, below=1)
         object.__setattr__(self, "correlation", correlation)
+
+
+class Shared(_Correlated):
+    """Noise of which the tokens of a sample share the part ρ = `correlation` of the variance."""
 
     @property
     def by_coordinates(self) -> bool:
@@ -134,21 +131,14 @@ class Shared:
         return tokens
 
 
-@dataclass(frozen=True)
-class Coloured:
+class Coloured(_Correlated):
     """Noise whose neighbouring coordinates have the correlation c; its variance stays 1.
 
     >>> Coloured(0.6).covariance(3)[0].round(2).tolist()
     [1.0, 0.6, 0.36]
     """
 
-    correlation: float
-    noise: Noise = field(default_factory=Gaussian)
     by_coordinates: ClassVar = False
-
-    def __post_init__(self) -> None:
-        correlation = real(Coloured, "correlation", self.correlation, least=0, below=1)
-        object.__setattr__(self, "correlation", correlation)
 
     def covariance(self, dim: int) -> FloatArray:
         """Σ (d, d)."""

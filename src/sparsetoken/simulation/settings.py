@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sparsetoken.model.classifiers import Classifier
-from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.simulation.devices import Device
@@ -105,16 +105,3 @@ class Settings:
     def place(self) -> Device:
         """Where the arrays live."""
         return Device(self.device, self.dtype)
-
-
-def check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
-    """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
-    if not isinstance(task, Task):
-        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
-    if isinstance(classifier, type) or not callable(getattr(classifier, "draw", None)):
-        raise InvalidInput(
-            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
-            f"got {classifier!r}"
-        )
-    if not isinstance(protocol, Protocol):
-        raise InvalidInput(f"{owner}: protocol must be a Protocol, got {protocol!r}")

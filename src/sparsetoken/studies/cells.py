@@ -7,12 +7,12 @@ from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from sparsetoken.model.classifiers import Classifier, Vectorized
-from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.experiment import is_separable, run_repeat
 from sparsetoken.simulation.outcome import Training
 from sparsetoken.simulation.results import QUANTITIES, Simulation
-from sparsetoken.simulation.settings import Sampler, Settings, check_kinds
+from sparsetoken.simulation.settings import Sampler, Settings
 from sparsetoken.studies.questions import Question, bare, name_of
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput

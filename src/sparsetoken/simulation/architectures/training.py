@@ -88,16 +88,16 @@ def train_architecture(
     roots = [np.random.SeedSequence([seed, index, samples]).spawn(4) for index in range(repeats)]
     with _one_thread():
         sets = [_Data(task, dim, root, place) for root in roots]
-        tokens, labels = _stacked([each.stream(1, samples) for each in sets])
+        tokens, labels = _stacked([repeat.stream(1, samples) for repeat in sets])
         learn = round((1 - HELD_OUT) * samples)
-        starts = [each.start(architecture) for each in sets]
+        starts = [repeat.start(architecture) for repeat in sets]
         best = _descend(architecture, starts, tokens, labels, learn, epochs, seed)
         train = _wrong(architecture, best.models, tokens[:, :learn], labels[:, :learn]) / learn
         del tokens
         test = [
             _streamed(architecture, {key: value[[index]] for key, value in best.models.items()},
-                      each.stream(2, test_samples))
-            for index, each in enumerate(sets)
+                      repeat.stream(2, test_samples))
+            for index, repeat in enumerate(sets)
         ]  # fmt: skip
     return TrainedArchitecture(
         np.array(test), to_numpy(train), to_numpy(best.epoch), to_numpy(best.ridge),
@@ -127,8 +127,8 @@ class _Data:
         source = self.place.source(self.root[3])
         shapes = architecture.shapes(self.task.length, len(self.signal))
         return {
-            key: each.centre + each.spread * source.standard_normal(each.shape)
-            for key, each in shapes.items()
+            key: shape.centre + shape.spread * source.standard_normal(shape.shape)
+            for key, shape in shapes.items()
         }
 
 
