@@ -21,7 +21,7 @@ ROOMS = {
         "errors checks estimate arrays blas processes progress text whole_files numerics"
     ).split(),
     "model": (
-        "signals places task weightings envelopes losses scores "
+        "signals places noise task weightings envelopes losses scores "
         "compression law attention classifiers names protocol queries"
     ).split(),
     "theory": (
@@ -33,7 +33,7 @@ ROOMS = {
         "algebra objective newton interior fit calibration separability groups joint"
     ).split(),
     "simulation": (
-        "devices outcome reduced tokens settings results experiment universality"
+        "devices outcome settings reduced tokens results experiment universality"
     ).split(),
     "simulation/architectures": "models training".split(),
     "studies": (

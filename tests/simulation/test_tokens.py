@@ -20,7 +20,9 @@ def stream(n=50, dim=7, task=TASK, seed=1):
     signal = rng.standard_normal(dim)
     signal /= np.linalg.norm(signal)
     labels = task.sample_labels(n, rng)
-    return tokens.TokenStream(task, labels, signal, np.random.SeedSequence(seed), Device())
+    return tokens.TokenStream(
+        task, task.noise, labels, signal, np.random.SeedSequence(seed), Device()
+    )
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def test_the_query_is_the_plain_one(small_blocks, loss):
 
 def test_a_frozen_query_has_its_cosine_and_sharpness():
     of = stream(dim=30)
-    query = tokens.frozen_query(st.Attention(-0.6, 2.5), of.signal, np.random.default_rng(0))
+    query = st.Attention(-0.6, 2.5).query_vector(of.signal, np.random.default_rng(0))
     assert np.linalg.norm(query) == pytest.approx(2.5)
     assert query @ of.signal / 2.5 == pytest.approx(-0.6)
 

@@ -1,4 +1,4 @@
-"""Other tokens: their moments, the Gaussian ones beside theory, whitening, seeds, refusals."""
+"""Other tokens: the Gaussian ones beside theory, whitening, every classifier, seeds, refusals."""
 
 from __future__ import annotations
 
@@ -8,27 +8,17 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.noise import Coloured, Sparse, Student
+from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.settings import Settings
-from sparsetoken.simulation.tokens import run as plain_run
-from sparsetoken.simulation.universality import (
-    DepartedStream,
-    Departure,
-    run_departed,
-    whitening,
-)
+from sparsetoken.simulation.tokens import TokenStream, draw_streams, run
+from sparsetoken.simulation.universality import Departure, run_departed, whitening
 from sparsetoken.studies.cells import Cell
 from sparsetoken.studies.departures import DepartureCell
 from sparsetoken.support.errors import InvalidInput
 
 TASK = st.Task(10, 1, 5.0)
 PROTOCOL = st.Protocol(query_samples=2.0, readout_samples=4.0, ridge=1e-2)
-KINDS = [
-    ("gaussian", None, 3.0),
-    ("rademacher", None, 1.0),
-    ("student", 9.0, 3 + 6 / 5),
-    ("sparse", 0.1, 10.0),
-    ("elliptical", 9.0, 3 * 7 / 5),
-]
 
 
 def settings(classifier, dim=40, seed=0, task=TASK, **options):
@@ -44,29 +34,18 @@ def mean(values):
     return np.mean(values), np.std(values, ddof=1) / math.sqrt(len(values))
 
 
-@pytest.mark.parametrize(("noise", "shape", "fourth"), KINDS)
-def test_moments(noise, shape, fourth):
-    drawn = Departure(noise, shape).draw((40_000, 5), np.random.default_rng(0))
-    n = len(drawn)
-    assert np.abs(drawn.mean(axis=0)).max() < 5 / math.sqrt(n)
-    covariance = drawn.T @ drawn / n
-    assert np.abs(covariance - np.eye(5)).max() < 5 * math.sqrt(fourth / n)
-    assert abs(np.mean(drawn**4) / fourth - 1) < 0.2
-    assert len(np.unique(drawn)) == {"rademacher": 2, "sparse": 3}.get(noise, drawn.size)
-    sizes = (drawn**2).sum(axis=1)  # one scale for a token makes its coordinates dependent
-    alone = np.var(drawn**2, axis=0).sum()
-    assert (sizes.var() > 1.3 * alone) == (noise == "elliptical")
-
-
-def test_coloured_noise_has_its_covariance():
-    root = Departure(correlation=0.6).root(4)
-    expected = [[1, 0.6, 0.36, 0.216], [0.6, 1, 0.6, 0.36], [0.36, 0.6, 1, 0.6]]
-    assert np.allclose((root @ root.T)[:3], expected)
-    assert Departure().root(4) is None
+def test_directions_and_strengths_of_the_signal():
     rng = np.random.default_rng(0)
     assert Departure(direction="coordinate").signal(3, rng).tolist() == [1, 0, 0]
-    signal = Departure(correlation=0.6, whitening=math.inf).signal(4, rng)
-    assert math.isclose(signal @ np.linalg.solve(root @ root.T, signal), 1)  # strength 1, whitened
+    departure = Departure(correlation=0.6, whitening=math.inf)
+    signal = departure.signal(4, rng)
+    covariance = departure.covariance(4)
+    assert math.isclose(signal @ np.linalg.solve(covariance, signal), 1)  # strength 1, whitened
+
+
+def test_names_and_shapes_are_noises():
+    assert Departure("student", 5).token_noise == Student(5.0)
+    assert Departure("sparse", 0.1, 0.6).token_noise == Coloured(0.6, Sparse(0.1))
 
 
 def test_gaussian_tokens_obey_the_theory_and_are_those_of_the_other_sampler():
@@ -81,12 +60,7 @@ def test_gaussian_tokens_obey_the_theory_and_are_those_of_the_other_sampler():
         value, error = mean(found)
         assert abs(value - expected) < 4 * error + 3 / 40
     mine = settings(st.Attention(), test_samples=2000)
-    others = [
-        plain_run(
-            TASK, mine.classifier, PROTOCOL, 40, mine.sizes, np.random.SeedSequence(i), mine.place,
-            2000, False, "stages",
-        ) for i in range(24)
-    ]  # fmt: skip
+    others = [run(mine, draw_streams(mine, np.random.SeedSequence(i))) for i in range(24)]
     for name in ("test_error", "train_loss", "readout_norm"):
         (one, a), (other, b) = (
             mean([getattr(each, name) for each in both]) for both in (departed, others)
@@ -119,21 +93,30 @@ def test_whitening_recovers_the_theory(many):
 
 def test_the_whitener_whitens():
     departure = Departure(correlation=0.8, whitening=math.inf)
-    root = departure.root(6)
     found = whitening([], departure, 6)
-    assert np.allclose(found @ root @ root.T @ found, np.eye(6))
-    mine = settings(st.Pooled(), dim=6)
+    assert np.allclose(found @ departure.covariance(6) @ found, np.eye(6))
+
+    def stream(labels):
+        seed, noise = np.random.SeedSequence(0), departure.token_noise
+        return TokenStream(TASK, noise, labels, np.eye(6)[0], seed, Device())
+
     labels = np.where(np.arange(4000) % 2, 1.0, -1.0)
-    stream = DepartedStream(
-        TASK, labels, np.eye(6)[0], np.random.SeedSequence(0), mine.place, departure, root
-    )
-    estimated = whitening([stream], Departure(correlation=0.8, whitening=3000.0), 6)
+    estimated = whitening([stream(labels)], Departure(correlation=0.8, whitening=3000.0), 6)
     assert np.abs(estimated - found).max() < 0.1
-    positive = DepartedStream(
-        TASK, np.ones(9), np.eye(6)[0], np.random.SeedSequence(0), mine.place, departure, root
-    )
     with pytest.raises(InvalidInput, match="whitening needs at least 6 noise tokens"):
-        whitening([positive], Departure(correlation=0.8, whitening=2.0), 6)
+        whitening([stream(np.ones(9))], Departure(correlation=0.8, whitening=2.0), 6)
+
+
+def test_every_classifier_meets_other_tokens():
+    """Frozen queries, and tokens side by side: some coordinates at a time, or all of them."""
+    theory = st.predict(TASK, st.Vectorized(), PROTOCOL).test_error
+    for noise in (Departure("rademacher"), Departure(correlation=0.6, whitening=math.inf)):
+        value, error = mean([each.test_error for each in runs(noise, st.Vectorized(), 12)])
+        assert abs(value - theory) < 4 * error + 1.1 / 40
+    frozen = st.Attention(cosine=0.9, sharpness=1.0)
+    departed = runs(Departure(correlation=0.6, whitening=math.inf), frozen, 12)
+    value, error = mean([each.test_error for each in departed])
+    assert abs(value - st.predict(TASK, frozen, PROTOCOL).test_error) < 4 * error + 1.1 / 40
 
 
 def test_seeds_reproduce():
@@ -155,18 +138,27 @@ def test_seeds_reproduce():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"noise": "cauchy"}, "noise must be one of 'gaussian', .*, got 'cauchy'"),
-        ({"direction": "up"}, "direction must be one of 'random', 'coordinate', got 'up'"),
-        ({"noise": "student"}, "shape must be a number above 2 and at most 1e"),
-        ({"noise": "student", "shape": 2.0}, "shape must be a number above 2 .*, got 2.0"),
-        ({"noise": "sparse", "shape": 1.5}, "shape must be a number above 0 and at most 1, got"),
-        ({"shape": 3.0}, "shape must be None for 'gaussian' noise, got 3.0"),
-        ({"correlation": 1.0}, "correlation must be a number at least 0 and below 1, got 1.0"),
-        ({"whitening": 0.5}, "whitening must be a number at least 1 .*, got 0.5"),
+        ({"noise": "cauchy"}, "Departure: noise must be one of 'gaussian', .*, got 'cauchy'"),
+        (
+            {"direction": "up"},
+            "Departure: direction must be one of 'random', .*, got 'up'",
+        ),
+        ({"noise": "student"}, "Student: shape must be a number above 2 and at most 1e"),
+        ({"noise": "student", "shape": 2.0}, "Student: shape must be a number above 2 .*, got 2.0"),
+        (
+            {"noise": "sparse", "shape": 1.5},
+            "Sparse: shape must be a number above 0 .*, got 1.5",
+        ),
+        ({"shape": 3.0}, "Departure: shape must be None for 'gaussian' noise, got 3.0"),
+        (
+            {"correlation": 1.0},
+            "Departure: correlation must be .* at least 0 and below 1, got 1.0",
+        ),
+        ({"whitening": 0.5}, "Departure: whitening must be a number at least 1 .*, got 0.5"),
     ],
 )
 def test_bad_names_get_a_sentence(arguments, words):
-    with pytest.raises(InvalidInput, match="Departure: " + words):
+    with pytest.raises(InvalidInput, match=words):
         Departure(**arguments)
 
 

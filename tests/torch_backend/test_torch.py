@@ -11,6 +11,7 @@ from scipy.stats import ks_2samp
 import sparsetoken as st
 from sparsetoken.fitting import algebra
 from sparsetoken.fitting.fit import fit, fit_gram
+from sparsetoken.model.noise import Coloured, Elliptical, Rademacher, Sparse, Student
 from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.simulation.devices import Device, to_numpy
 from sparsetoken.simulation.reduced import draw_features
@@ -94,6 +95,19 @@ def test_features_are_numpys():
         here = classifier.features(sample.tokens, given)
         np.testing.assert_allclose(to_numpy(there), here, atol=1e-12)
     torch.testing.assert_close(SOFTMAX.weights(tokens), torch.softmax(tokens, -1))
+
+
+@pytest.mark.parametrize(
+    "noise", [Rademacher(), Student(5.0), Sparse(0.1), Elliptical(5.0), Coloured(0.5, Rademacher())]
+)
+def test_noise_on_a_device(noise):
+    """NumPy's numbers, but for normals."""
+    drawn = noise.draw((50, 2, 4), Device("cpu").source(np.random.SeedSequence(1)))
+    assert isinstance(drawn, torch.Tensor) and drawn.shape == (50, 2, 4)
+    here = noise.draw((50, 2, 4), np.random.default_rng(np.random.SeedSequence(1)))
+    if noise != Elliptical(5.0):
+        np.testing.assert_allclose(to_numpy(drawn), here, rtol=1e-12, atol=1e-15)
+    assert 0.5 < float((drawn**2).mean()) < 2
 
 
 @pytest.mark.parametrize("count", [10, 100])

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +81,21 @@ class Classifier(Protocol):
         """
         ...
 
+    @property
+    def directions(self) -> int:
+        """Directions of the embedding space that the law singles out: the signal's, the query's."""
+        ...
+
     def features_per_dim(self, task: Task) -> int:
         """p/d, features per embedding dimension."""
         ...
 
     def frozen(self, query: Query | None) -> Classifier:
         """The same with its query frozen at the given one; itself where it has none to freeze."""
+        ...
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+        """βq (d,) of a frozen query, what its cosine leaves open random; None without one."""
         ...
 
     def features(self, tokens: Array, query: Array | None = None) -> Array:
@@ -130,14 +139,18 @@ class Pooled:
     """
 
     learns_query = False
-
-    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
-        """Every task, trained on any."""
-        return None
+    directions = 1
 
     def features_per_dim(self, task: Task) -> int:
         """The mean token has d coordinates."""
         return 1
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> None:
+        """There is no query."""
+
+    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
+        """Every task, trained on any."""
+        return None
 
     def frozen(self, query: Query | None) -> Pooled:
         """It has no query."""
@@ -177,6 +190,14 @@ class Vectorized:
     """
 
     learns_query = False
+    directions = 1
+
+    def features_per_dim(self, task: Task) -> int:
+        """Every token has its d coordinates."""
+        return task.length
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> None:
+        """There is no query."""
 
     def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
         """Not for tokens that share noise, too many sets of places, or at another length.
@@ -194,10 +215,6 @@ class Vectorized:
                 f"weight per position), got {task.length}"
             )
         return _coloured(task)  # scores need no law
-
-    def features_per_dim(self, task: Task) -> int:
-        """Every token has its d coordinates."""
-        return task.length
 
     def frozen(self, query: Query | None) -> Vectorized:
         """It has no query."""
@@ -300,6 +317,7 @@ class Attention:
     cosine: float | None = None
     sharpness: float | None = None
     weighting: Weighting = SOFTMAX
+    directions: ClassVar = 2
 
     def __post_init__(self) -> None:
         check_weighting(Attention, self.weighting)
@@ -334,6 +352,15 @@ class Attention:
         """With cosine and sharpness of the query."""
         cosine, sharpness = self._query(query)
         return replace(self, cosine=cosine, sharpness=sharpness)
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+        """βq with the given cosine to the signal and sharpness, its other direction random."""
+        if self.cosine is None or self.sharpness is None:
+            return None
+        other = rng.standard_normal(len(signal))
+        other -= (other @ signal) * signal
+        other *= math.sqrt(1 - self.cosine**2) / np.linalg.norm(other)
+        return self.sharpness * (self.cosine * signal + other)
 
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens and the vector βq (d,) to (n, d) features."""

@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from sparsetoken.model.losses import Logistic, Loss
+from sparsetoken.model.task import Task
 from sparsetoken.support.checks import real
 from sparsetoken.support.errors import InvalidInput
 
@@ -108,3 +109,16 @@ class Protocol:
                 )
             found.append(count)
         return found[0], found[1]
+
+
+def check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
+    """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
+    if not isinstance(task, Task):
+        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
+    if isinstance(classifier, type) or not callable(getattr(classifier, "law", None)):
+        raise InvalidInput(
+            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
+            f"got {classifier!r}"
+        )
+    if not isinstance(protocol, Protocol):
+        raise InvalidInput(f"{owner}: protocol must be a Protocol, got {protocol!r}")

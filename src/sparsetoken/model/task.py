@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from sparsetoken.model.noise import Gaussian, Noise, Shared
 from sparsetoken.model.places import checked_places, weighted_subsets
 from sparsetoken.model.signals import Continuous, Varying, varying
 from sparsetoken.support.arrays import BoolArray, FloatArray
@@ -160,6 +161,11 @@ class Task:
         return float(atoms.weights @ (atoms.strengths * atoms.sparsities)) / self.length
 
     @property
+    def noise(self) -> Noise:
+        """What Z is drawn from."""
+        return Shared(self.token_correlation) if self.token_correlation else Gaussian()
+
+    @property
     def mean_variance(self) -> float:
         """ρ + (1−ρ)/L: the variance of the mean token, per coordinate."""
         return self.token_correlation + (1 - self.token_correlation) / self.length
@@ -262,10 +268,7 @@ class Task:
         labels = self.sample_labels(n, rng)
         strength, sparsity = self.sample_signals(n, rng)
         places = self.sample_places(n, rng, sparsity) & (labels > 0)[:, None]
-        tokens = rng.standard_normal((n, self.length, dim))
-        if self.token_correlation:
-            tokens *= np.sqrt(1 - self.token_correlation)
-            tokens += np.sqrt(self.token_correlation) * rng.standard_normal((n, 1, dim))
+        tokens = self.noise.draw((n, self.length, dim), rng)
         which, where = np.nonzero(places)
         tokens[which, where] += np.broadcast_to(strength, n)[which, None] * signal
         return Sample(labels, tokens, places, signal)

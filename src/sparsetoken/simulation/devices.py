@@ -21,7 +21,7 @@ class Device:
     stream of random numbers depends on the library: the same seed gives other numbers, of the same
     law, under torch.
 
-    >>> Device(dtype="float32").source(np.random.SeedSequence(0)).normal((2, 3)).dtype
+    >>> Device(dtype="float32").source(np.random.SeedSequence(0)).standard_normal((2, 3)).dtype
     dtype('float32')
     """
 
@@ -56,7 +56,10 @@ class Device:
 
 
 class Source:
-    """Random numbers for one purpose: small ones from NumPy, large arrays where the device is."""
+    """Random numbers for one purpose, by the methods of NumPy's generators.
+
+    Normals are drawn where the device is, all others (and small ones, from `rng`) by NumPy.
+    """
 
     def __init__(self, device: Device, seed: np.random.SeedSequence) -> None:
         self.device = device
@@ -66,21 +69,33 @@ class Source:
             state = int(seed.generate_state(1, np.uint64)[0]) >> 1  # torch wants a signed number
             self._generator = _torch().Generator(device=device.name).manual_seed(state)
 
-    def normal(self, shape: tuple[int, ...]) -> Array:
+    def standard_normal(self, size: tuple[int, ...]) -> Array:
         """Independent N(0, 1) of the device's floating type."""
         if self.device.name is None:
-            return self.rng.standard_normal(shape, dtype=np.dtype(self.device.dtype).type)
+            return self.rng.standard_normal(size, dtype=np.dtype(self.device.dtype).type)
         torch = _torch()
         return torch.randn(
-            shape,
+            size,
             generator=self._generator,
             dtype=getattr(torch, self.device.dtype),
             device=self.device.name,
         )
 
-    def chi(self, freedoms: FloatArray) -> Array:
-        """√χ² with the given degrees of freedom."""
-        return self.device.array(np.sqrt(self.rng.chisquare(freedoms)))
+    def random(self, size: tuple[int, ...]) -> Array:
+        """Uniform on [0, 1)."""
+        return self.device.array(self.rng.random(size))
+
+    def integers(self, low: int, high: int, size: tuple[int, ...]) -> Array:
+        """Uniform on low, …, high − 1."""
+        return self.device.array(self.rng.integers(low, high, size))
+
+    def standard_t(self, df: float, size: tuple[int, ...]) -> Array:
+        """Student's t with df degrees of freedom."""
+        return self.device.array(self.rng.standard_t(df, size))
+
+    def chisquare(self, df: float, size: tuple[int, ...]) -> Array:
+        """χ² with df degrees of freedom."""
+        return self.device.array(self.rng.chisquare(df, size))
 
 
 def to_numpy(values: Array) -> FloatArray:

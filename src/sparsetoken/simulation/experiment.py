@@ -138,24 +138,13 @@ def run_repeat(settings: Settings, index: int) -> Outcome:
     """One repeat, anywhere: the unit of work that processes and clusters share."""
     seed = np.random.SeedSequence(settings.seed, spawn_key=(index,))
     start = time.perf_counter()
-    arguments = (
-        settings.task,
-        settings.classifier,
-        settings.protocol,
-        settings.dim,
-        settings.sizes,
-        seed,
-        settings.place,
-    )
     settings.place  # noqa: B018 (torch, if it is needed, is loaded before its threads are limited)
     with blas_threads(settings.threads):
         try:
             if settings.sampler == "reduced":
-                outcome = reduced.run(*arguments)
+                outcome = reduced.run(settings, seed)
             else:
-                outcome = tokens.run(
-                    *arguments, settings.test_samples, settings.reuse_data, settings.training
-                )
+                outcome = tokens.run(settings, tokens.draw_streams(settings, seed))
         except NoMinimiserError as error:
             outcome = Outcome(status=str(error))
     return replace(outcome, seconds=time.perf_counter() - start)
@@ -164,9 +153,7 @@ def run_repeat(settings: Settings, index: int) -> Outcome:
 def is_separable(settings: Settings, index: int) -> bool:
     """Whether a hyperplane classifies all training samples of that repeat (reduced sampler)."""
     seed = np.random.SeedSequence(settings.seed, spawn_key=(index,))
-    return reduced.is_separable(
-        settings.task, settings.classifier, settings.protocol, settings.dim, settings.sizes, seed
-    )
+    return reduced.is_separable(settings, seed)
 
 
 def _outcomes(settings: Settings, repeats: int, workers: int) -> Iterator[tuple[int, Outcome]]:

@@ -8,11 +8,13 @@ from typing import Literal
 
 import numpy as np
 
+from sparsetoken.fitting.joint import Trained
+from sparsetoken.fitting.objective import Fitted
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.law import Readout
 from sparsetoken.model.losses import Loss
 from sparsetoken.simulation.devices import to_numpy
-from sparsetoken.support.arrays import Array, FloatArray
+from sparsetoken.support.arrays import FloatArray
 
 Training = Literal["stages", "joint", "joint from stages", "joint with free query"]
 
@@ -44,8 +46,23 @@ def one_class(labels: FloatArray, query: Query | None = None) -> Outcome | None:
     return Outcome(query=query, status=words, lone_class=float(labels[0]))
 
 
-def training_numbers(scores: Array, labels: FloatArray, loss: Loss) -> tuple[float, float]:
-    """Training error (a tie counts half) and mean training loss, without the ridge term."""
-    margin = labels * to_numpy(scores)
-    error = np.mean(margin < 0) + 0.5 * np.mean(margin == 0)
-    return float(error), float(np.mean(loss.value(margin)))
+def outcome_of(
+    fitted: Fitted | Trained,
+    labels: FloatArray,
+    loss: Loss,
+    readout: Readout,
+    test_error: float,
+    query: Query | None = None,
+) -> Outcome:
+    """What a fit to samples with these labels leaves: a tie counts half an error, and the loss is
+    the mean without the ridge term."""
+    margin = labels * to_numpy(fitted.scores)
+    return Outcome(
+        query=query,
+        readout=readout,
+        readout_norm=float(np.linalg.norm(to_numpy(fitted.weights))),
+        train_error=float(np.mean(margin < 0) + 0.5 * np.mean(margin == 0)),
+        train_loss=float(np.mean(loss.value(margin))),
+        test_error=test_error,
+        certificate=fitted.certificate,
+    )

@@ -22,81 +22,52 @@ import numpy as np
 from sparsetoken.fitting.fit import fit
 from sparsetoken.fitting.objective import Fitted
 from sparsetoken.fitting.separability import separable
-from sparsetoken.model.classifiers import Classifier, Query
+from sparsetoken.model.classifiers import Query
 from sparsetoken.model.law import Coordinates, Readout
-from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
-from sparsetoken.model.task import Task
-from sparsetoken.simulation.devices import Device, Source, to_numpy
-from sparsetoken.simulation.outcome import Outcome, one_class, training_numbers
-from sparsetoken.support.arrays import Array, floats
+from sparsetoken.simulation.devices import Source, to_numpy
+from sparsetoken.simulation.outcome import Outcome, one_class, outcome_of
+from sparsetoken.simulation.settings import Settings
+from sparsetoken.support.arrays import Array, FloatArray, floats
 
 _ROWS = 256  # of a Bartlett factor drawn at once
 
 
-def run(
-    task: Task,
-    classifier: Classifier,
-    protocol: Protocol,
-    dim: int,
-    sizes: tuple[int, int],
-    seed: np.random.SeedSequence,
-    device: Device,
-) -> Outcome:
-    """One run of the protocol with n₀, n₁ = sizes."""
-    query, source = _learned(task, classifier, protocol, dim, sizes[0], seed, device)
-    labels = task.sample_labels(sizes[1], source.rng)
+def run(settings: Settings, seed: np.random.SeedSequence) -> Outcome:
+    """One run of the protocol."""
+    task, classifier, protocol = settings.task, settings.classifier, settings.protocol
+    query, labels, source = _learned(settings, seed)
     alone = one_class(labels, query)
     if alone is not None:
         return alone
     coordinates = classifier.draw(task, labels, source.rng, query)
-    features = draw_features(coordinates, dim, source)
+    features = draw_features(coordinates, settings.dim, source)
     fitted = fit(features, labels, protocol.loss, protocol.ridge)
-    readout, norm = readout_of(fitted, coordinates)
-    train_error, train_loss = training_numbers(fitted.scores, labels, protocol.loss)
-    return Outcome(
-        query=query,
-        readout=readout,
-        readout_norm=norm,
-        train_error=train_error,
-        train_loss=train_loss,
-        test_error=classifier.scores(task, readout, query).test_error,
-        certificate=fitted.certificate,
-    )
+    readout = readout_of(fitted, coordinates)
+    error = classifier.scores(task, readout, query).test_error
+    return outcome_of(fitted, labels, protocol.loss, readout, error, query)
 
 
-def is_separable(
-    task: Task,
-    classifier: Classifier,
-    protocol: Protocol,
-    dim: int,
-    sizes: tuple[int, int],
-    seed: np.random.SeedSequence,
-) -> bool:
+def is_separable(settings: Settings, seed: np.random.SeedSequence) -> bool:
     """Whether the training data of `run` with this seed are linearly separable."""
-    query, source = _learned(task, classifier, protocol, dim, sizes[0], seed, Device())
-    labels = task.sample_labels(sizes[1], source.rng)
+    query, labels, source = _learned(settings, seed)
     if one_class(labels):
         return True
-    coordinates = classifier.draw(task, labels, source.rng, query)
-    return separable(draw_features(coordinates, dim, source), labels)
+    coordinates = settings.classifier.draw(settings.task, labels, source.rng, query)
+    return separable(draw_features(coordinates, settings.dim, source), labels)
 
 
 def _learned(
-    task: Task,
-    classifier: Classifier,
-    protocol: Protocol,
-    dim: int,
-    count: int,
-    seed: np.random.SeedSequence,
-    device: Device,
-) -> tuple[Query | None, Source]:
-    """The query, if there is one to learn, and the random numbers of stage 4."""
+    settings: Settings, seed: np.random.SeedSequence
+) -> tuple[Query | None, FloatArray, Source]:
+    """The query, if there is one to learn; labels (n₁,) and random numbers of stage 4."""
     for_query, for_readout = seed.spawn(2)
-    query = None
-    if classifier.learns_query:
-        query = draw_query(task, protocol, dim, count, np.random.default_rng(for_query))
-    return query, device.source(for_readout)
+    (n0, n1), query = settings.sizes, None
+    if settings.classifier.learns_query:
+        rng = np.random.default_rng(for_query)
+        query = draw_query(settings.task, settings.protocol, settings.dim, n0, rng)
+    source = settings.place.source(for_readout)
+    return query, settings.task.sample_labels(n1, source.rng), source
 
 
 def draw_features(coordinates: Coordinates, dim: int, source: Source) -> Array:
@@ -110,7 +81,7 @@ def draw_features(coordinates: Coordinates, dim: int, source: Source) -> Array:
     features = (
         _bartlett(count, explicit, rest, source)
         if count <= rest
-        else source.normal((count, explicit + rest))
+        else source.standard_normal((count, explicit + rest))
     )
     features *= source.device.array(coordinates.scales)[:, None]
     noisy = source.device.array(coordinates.noisy)
@@ -124,20 +95,21 @@ def _bartlett(count: int, explicit: int, freedoms: int, source: Source) -> Array
     factor = source.device.empty((count, explicit + count))
     for start in range(0, count, _ROWS):
         stop = min(start + _ROWS, count)
-        xp, block = floats(source.normal((stop - start, explicit + stop)))
+        xp, block = floats(source.standard_normal((stop - start, explicit + stop)))
         block[:, explicit + start :] = xp.tril(block[:, explicit + start :])
         factor[start:stop, : explicit + stop] = block
         factor[start:stop, explicit + stop :] = 0.0
     index = np.arange(count)
-    factor[index, explicit + index] = source.chi(freedoms - index.astype(float))
+    chi = np.sqrt(source.rng.chisquare(freedoms - index.astype(float)))
+    factor[index, explicit + index] = source.device.array(chi)
     return factor
 
 
-def readout_of(fitted: Fitted, coordinates: Coordinates) -> tuple[Readout, float]:
-    """The readout in the law's coordinates, and ‖w‖."""
+def readout_of(fitted: Fitted, coordinates: Coordinates) -> Readout:
+    """The readout in the law's coordinates."""
     explicit = len(coordinates.noisy)
     weights = to_numpy(fitted.weights[:explicit])
     norm = float(np.linalg.norm(to_numpy(fitted.weights)))
     silent = weights[~coordinates.noisy]  # on directions that z does not reach
     noise = math.sqrt(max(0.0, norm**2 - float(silent @ silent)))
-    return Readout(weights, fitted.bias, noise), norm
+    return Readout(weights, fitted.bias, noise)

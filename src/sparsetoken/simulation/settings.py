@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sparsetoken.model.classifiers import Attention, Classifier, Vectorized
-from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.simulation.devices import Device
@@ -37,13 +37,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_kinds("simulate", self.task, self.classifier, self.protocol)
-        directions = 2 if isinstance(self.classifier, Attention) else 1
         checked = {
             "dim": whole(
                 "simulate",
                 "dim",
                 self.dim,
-                least=directions,
+                least=self.classifier.directions,
                 why="the explicit directions of the features",
             ),
             "seed": whole("simulate", "seed", self.seed, least=0),
@@ -98,7 +97,7 @@ class Settings:
         True
         """
         count = self.sizes[1]
-        columns = self.dim * (self.task.length if isinstance(self.classifier, Vectorized) else 1)
+        columns = self.dim * self.classifier.features_per_dim(self.task)
         item = 4 if self.dtype == "float32" else 8
         return 2.0 * item * count * min(count, columns) + _NUMBERS_A_SAMPLE * 8.0 * self.sizes[0]
 
@@ -106,16 +105,3 @@ class Settings:
     def place(self) -> Device:
         """Where the arrays live."""
         return Device(self.device, self.dtype)
-
-
-def check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
-    """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
-    if not isinstance(task, Task):
-        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
-    if isinstance(classifier, type) or not callable(getattr(classifier, "draw", None)):
-        raise InvalidInput(
-            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
-            f"got {classifier!r}"
-        )
-    if not isinstance(protocol, Protocol):
-        raise InvalidInput(f"{owner}: protocol must be a Protocol, got {protocol!r}")

@@ -2,15 +2,16 @@ r"""Token-level simulation: the plain experiment, streamed. The witness of `redu
 
 Tokens are drawn in blocks from a stream that can be started again, so no more than a block of them
 exists at a time; each stage is one pass. A block holds all coordinates of some samples. For
-`Vectorized`, whose features are the tokens themselves, it holds some coordinates of all samples,
-and with fewer samples than features only the Gram matrix is kept.
+features wider than a token (`Vectorized`, whose features are the tokens themselves), with fewer
+samples than features, it holds some coordinates of all samples, and only the Gram matrix is kept.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,14 @@ from numpy.typing import NDArray
 from sparsetoken.fitting.fit import fit, fit_gram
 from sparsetoken.fitting.groups import Groups
 from sparsetoken.fitting.joint import train_jointly
-from sparsetoken.model.classifiers import Attention, Classifier, Query, Vectorized
+from sparsetoken.model.classifiers import Classifier, Query
 from sparsetoken.model.law import Readout
+from sparsetoken.model.noise import Noise
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-from sparsetoken.simulation.devices import Device, Source, to_numpy
-from sparsetoken.simulation.outcome import Outcome, Training, one_class, training_numbers
+from sparsetoken.simulation.devices import Device, to_numpy
+from sparsetoken.simulation.outcome import Outcome, one_class, outcome_of
+from sparsetoken.simulation.settings import Settings
 from sparsetoken.support.arrays import Array, FloatArray, floats
 
 _BLOCK = 1 << 22  # numbers in a block of tokens: 32 MiB in float64
@@ -31,24 +34,36 @@ _BLOCK = 1 << 22  # numbers in a block of tokens: 32 MiB in float64
 
 @dataclass(frozen=True, eq=False)
 class TokenStream:
-    """n samples of a task in dimension d, drawn again in each pass."""
+    """n samples of a task in dimension d with this noise, drawn again in each pass."""
 
     task: Task
+    noise: Noise
     labels: FloatArray  # (n,)
     signal: FloatArray  # (d,)
     seed: np.random.SeedSequence
     device: Device
+    block: int = field(default_factory=lambda: _BLOCK)  # numbers; the draws depend on it
+
+    @property
+    def axis(self) -> FloatArray:
+        """The unit vector (d,) along which the signal lies in the tokens as they are given."""
+        return self.signal
+
+    @property
+    def by_coordinates(self) -> bool:
+        """Whether `coordinates` can be drawn."""
+        return self.noise.by_coordinates
 
     def samples(self, count: int | None = None) -> Iterator[tuple[slice, Array]]:
         """Tokens (rows, L, d) of the first `count` samples, a block of samples at a time."""
         source = self.device.source(self.seed)
         dim, n = len(self.signal), len(self.labels)
         signal = self.device.array(self.signal)
-        rows = max(1, _BLOCK // (self.task.length * dim))
+        rows = max(1, self.block // (self.task.length * dim))
         for start in range(0, n if count is None else count, rows):
             part = slice(start, min(start + rows, n))
             which, where, strengths = self._signals(part, source.rng)
-            tokens = self._noise(source, part.stop - start, dim)
+            tokens = self.noise.draw((part.stop - start, self.task.length, dim), source)
             tokens[which, where, :] += self.device.array(strengths)[:, None] * signal
             if count is not None and part.stop > count:
                 part = slice(start, count)
@@ -62,18 +77,10 @@ class TokenStream:
         which, where, strengths = self._signals(slice(0, n), source.rng)
         for start in range(0, dim, columns):
             part = slice(start, min(start + columns, dim))
-            tokens = self._noise(source, n, part.stop - start)
+            tokens = self.noise.draw((n, self.task.length, part.stop - start), source)
             signal = self.device.array(self.signal[part])
             tokens[which, where, :] += self.device.array(strengths)[:, None] * signal
             yield part, tokens
-
-    def _noise(self, source: Source, n: int, columns: int) -> Array:
-        """Noise of tokens (n, L, columns)."""
-        tokens, shared = source.normal((n, self.task.length, columns)), self.task.token_correlation
-        if shared:
-            tokens *= math.sqrt(1 - shared)
-            tokens += math.sqrt(shared) * source.normal((n, 1, columns))
-        return tokens
 
     def _signals(
         self, part: slice, rng: np.random.Generator
@@ -86,70 +93,71 @@ class TokenStream:
         return which, where, np.broadcast_to(strength, len(positive)).astype(float)[which]
 
 
-def run(
-    task: Task,
-    classifier: Classifier,
-    protocol: Protocol,
-    dim: int,
-    sizes: tuple[int, int],
-    seed: np.random.SeedSequence,
-    device: Device,
-    test_samples: int,
-    reuse_data: bool,
-    training: Training,
-) -> Outcome:
-    """One run of the protocol with n₀, n₁ = sizes, tested on fresh tokens."""
-    seeds = seed.spawn(4)
+class Streams(NamedTuple):
+    """The samples of one run."""
+
+    query: TokenStream
+    readout: TokenStream
+    test: TokenStream
+    rng: np.random.Generator  # for what else is random: the direction of a frozen query
+
+
+def draw_streams(settings: Settings, seed: np.random.SeedSequence) -> Streams:
+    """Samples of the task, with a signal of random direction."""
+    seeds, task, sizes = seed.spawn(4), settings.task, settings.sizes
     rng = np.random.default_rng(seeds[0])
-    signal = rng.standard_normal(dim)
+    signal = rng.standard_normal(settings.dim)
     signal /= np.linalg.norm(signal)
 
     def stream(n: int, tokens: np.random.SeedSequence) -> TokenStream:
-        return TokenStream(task, task.sample_labels(n, rng), signal, tokens, device)
+        labels = task.sample_labels(n, rng)
+        return TokenStream(task, task.noise, labels, signal, tokens, settings.place)
 
-    readout_count = max(sizes) if reuse_data else sizes[1]
-    for_readout, for_test = stream(readout_count, seeds[1]), stream(test_samples, seeds[2])
-    direction = None  # βq
+    readout = stream(max(sizes) if settings.reuse_data else sizes[1], seeds[1])
+    test = stream(settings.test_samples, seeds[2])
+    query = readout if settings.reuse_data else stream(sizes[0], seeds[3])
+    return Streams(query, readout, test, rng)
+
+
+def run(settings: Settings, streams: Streams) -> Outcome:
+    """One run of the protocol, tested on fresh tokens."""
+    classifier, protocol = settings.classifier, settings.protocol
+    train, device, (n0, n1) = streams.readout, settings.place, settings.sizes
     query = None
     if classifier.learns_query:
-        for_query = for_readout if reuse_data else stream(sizes[0], seeds[3])
-        gradient = learn_query(for_query, sizes[0], protocol)
-        norm = float(np.linalg.norm(gradient))
-        query = Query(float(gradient @ signal), norm, protocol.inverse_temperature * norm)
-        direction = protocol.inverse_temperature * gradient
-    elif isinstance(classifier, Attention):
-        direction = frozen_query(classifier, signal, rng)
-    labels = for_readout.labels[: sizes[1]]
+        gradient = learn_query(streams.query, n0, protocol)
+        query = _query(gradient, streams.query.axis, protocol)
+        direction: FloatArray | None = protocol.inverse_temperature * gradient  # βq
+    else:
+        direction = classifier.query_vector(train.axis, streams.rng)
+    labels = train.labels[:n1]
     alone = one_class(labels, query)
     if alone is not None:
         return alone
-    if isinstance(classifier, Vectorized) and sizes[1] < task.length * dim:
-        return _by_coordinates(for_readout, for_test, protocol)
-    if training in ("joint", "joint with free query"):
-        query_ridge = protocol.ridge if training == "joint" else 0.0
-        return _joint(for_readout, for_test, sizes[1], classifier, protocol, query_ridge, None)
+    width = classifier.features_per_dim(settings.task) * settings.dim
+    if max(n1, settings.dim) < width and train.by_coordinates:
+        return _by_coordinates(streams, settings)
+    if settings.training in ("joint", "joint with free query"):
+        return _joint(streams, settings, None)
     given = None if direction is None else device.array(direction)
-    width = task.length * dim if isinstance(classifier, Vectorized) else dim
-    features = device.empty((sizes[1], width))
-    for part, tokens in for_readout.samples(sizes[1]):
+    features = device.empty((n1, width))
+    for part, tokens in train.samples(n1):
         features[part] = classifier.features(tokens, given)
     fitted = fit(features, labels, protocol.loss, protocol.ridge)
     del features
     weights = to_numpy(fitted.weights)
-    if training == "joint from stages" and direction is not None:
+    if settings.training == "joint from stages" and direction is not None:
         start = (direction / protocol.inverse_temperature, weights, fitted.bias)
-        ridge = protocol.ridge
-        return _joint(for_readout, for_test, sizes[1], classifier, protocol, ridge, start)
-    train_error, train_loss = training_numbers(fitted.scores, labels, protocol.loss)
-    return Outcome(
-        query=query,
-        readout=_readout(weights, fitted.bias, signal, direction, task.length),
-        readout_norm=float(np.linalg.norm(weights)),
-        train_error=train_error,
-        train_loss=train_loss,
-        test_error=_test_error(for_test, classifier, given, fitted.weights, fitted.bias),
-        certificate=fitted.certificate,
-    )
+        return _joint(streams, settings, start)
+    readout = _readout(weights, fitted.bias, train.axis, direction)
+    error = _test_error(streams.test, classifier, given, fitted.weights, fitted.bias)
+    return outcome_of(fitted, labels, protocol.loss, readout, error, query)
+
+
+def _query(vector: FloatArray, axis: FloatArray, protocol: Protocol) -> Query:
+    """A query (d,) as the theory sees it."""
+    norm = float(np.linalg.norm(vector))
+    return Query(float(vector @ axis), norm, protocol.inverse_temperature * norm)
 
 
 def _test_error(
@@ -163,18 +171,14 @@ def _test_error(
 
 
 def _joint(
-    train: TokenStream,
-    test: TokenStream,
-    n: int,
-    classifier: Classifier,
-    protocol: Protocol,
-    query_ridge: float,
-    start: tuple[FloatArray, FloatArray, float] | None,
+    streams: Streams, settings: Settings, start: tuple[FloatArray, FloatArray, float] | None
 ) -> Outcome:
-    """All parameters at once, on the first n samples."""
+    """All parameters at once, on the first n₁ samples."""
+    train, protocol, n = streams.readout, settings.protocol, settings.sizes[1]
     tokens = np.concatenate([block for _, block in train.samples(n)])
     samples = Groups(tokens.reshape(-1, tokens.shape[2]), tokens.shape[1] * np.arange(n + 1))
     labels, beta = train.labels[:n], protocol.inverse_temperature
+    query_ridge = 0.0 if settings.training == "joint with free query" else protocol.ridge
     trained = train_jointly(
         samples,
         labels,
@@ -184,18 +188,11 @@ def _joint(
         inverse_temperature=beta,
         start=start,
     )
-    norm = float(np.linalg.norm(trained.query))
-    direction = beta * trained.query
-    train_error, train_loss = training_numbers(trained.scores, labels, protocol.loss)
-    return Outcome(
-        query=Query(float(trained.query @ train.signal), norm, beta * norm),
-        readout=_readout(trained.weights, trained.bias, train.signal, direction, train.task.length),
-        readout_norm=float(np.linalg.norm(trained.weights)),
-        train_error=train_error,
-        train_loss=train_loss,
-        test_error=_test_error(test, classifier, direction, trained.weights, trained.bias),
-        certificate=trained.certificate,
-    )
+    direction, weights = beta * trained.query, trained.weights
+    readout = _readout(weights, trained.bias, train.axis, direction)
+    error = _test_error(streams.test, settings.classifier, direction, weights, trained.bias)
+    query = _query(trained.query, train.axis, protocol)
+    return outcome_of(trained, labels, protocol.loss, readout, error, query)
 
 
 def learn_query(stream: TokenStream, n: int, protocol: Protocol) -> FloatArray:
@@ -220,42 +217,28 @@ def learn_query(stream: TokenStream, n: int, protocol: Protocol) -> FloatArray:
     return scale * to_numpy(pull)
 
 
-def frozen_query(classifier: Attention, signal: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """βq with the given cosine to the signal and sharpness, its other direction random."""
-    assert classifier.cosine is not None and classifier.sharpness is not None
-    other = rng.standard_normal(len(signal))
-    other -= (other @ signal) * signal
-    other *= math.sqrt(1 - classifier.cosine**2) / np.linalg.norm(other)
-    return classifier.sharpness * (classifier.cosine * signal + other)
-
-
-def _by_coordinates(train: TokenStream, test: TokenStream, protocol: Protocol) -> Outcome:
-    """`Vectorized` with fewer samples than features: through the Gram matrix."""
-    device, length = train.device, train.task.length
-    columns = max(1, _BLOCK // (length * max(len(train.labels), len(test.labels))))
+def _by_coordinates(streams: Streams, settings: Settings) -> Outcome:
+    """Fewer samples than features, tokens side by side: through the Gram matrix."""
+    train, test, protocol = streams.readout, streams.test, settings.protocol
+    device, length = settings.place, settings.task.length
+    columns = max(1, train.block // (length * max(len(train.labels), len(test.labels))))
     gram = device.array(np.zeros((len(train.labels),) * 2))
     for _, tokens in train.coordinates(columns):
-        xp, tokens = floats(tokens)
-        flat = xp.reshape(tokens, (len(train.labels), -1))
+        flat = settings.classifier.features(tokens)
         gram += flat @ flat.T
     dual, fitted = fit_gram(gram, train.labels, protocol.loss, protocol.ridge)
     scores = device.array(np.zeros(len(test.labels))) + fitted.bias
     by_position = np.zeros(length)  # readout along e_l⊗ξ
     passes = zip(train.coordinates(columns), test.coordinates(columns), strict=True)
     for (part, tokens), (_, fresh) in passes:
+        xp, tokens = floats(tokens)
         weights = xp.tensordot(dual, tokens, axes=([0], [0]))  # (L, columns)
         scores = scores + xp.tensordot(fresh, weights, axes=([1, 2], [0, 1]))
         by_position += to_numpy(weights) @ train.signal[part]
     norm = float(np.linalg.norm(to_numpy(fitted.weights)))
-    train_error, train_loss = training_numbers(fitted.scores, train.labels, protocol.loss)
-    return Outcome(
-        readout=Readout(by_position, fitted.bias, norm),
-        readout_norm=norm,
-        train_error=train_error,
-        train_loss=train_loss,
-        test_error=_wrong(test.labels, to_numpy(scores)) / len(test.labels),
-        certificate=fitted.certificate,
-    )
+    error = _wrong(test.labels, to_numpy(scores)) / len(test.labels)
+    readout = Readout(by_position, fitted.bias, norm)
+    return outcome_of(fitted, train.labels, protocol.loss, readout, error)
 
 
 def _wrong(labels: FloatArray, scores: FloatArray) -> float:
@@ -264,14 +247,12 @@ def _wrong(labels: FloatArray, scores: FloatArray) -> float:
 
 
 def _readout(
-    weights: FloatArray, bias: float, signal: FloatArray, direction: FloatArray | None, length: int
+    weights: FloatArray, bias: float, signal: FloatArray, direction: FloatArray | None
 ) -> Readout:
     """The readout in the coordinates of the classifier's law."""
     norm = float(np.linalg.norm(weights))
-    if len(weights) != len(signal):  # Vectorized: one direction e_l⊗ξ per position
-        return Readout(weights.reshape(length, -1) @ signal, bias, norm)
-    if direction is None:  # Pooled: ξ
-        return Readout(np.array([weights @ signal]), bias, norm)
+    if direction is None:  # ξ, or one direction e_l⊗ξ per position
+        return Readout(weights.reshape(-1, len(signal)) @ signal, bias, norm)
     size = float(np.linalg.norm(direction))
     along = direction / size if size > 0 else _orthogonal(signal)  # q̂; any for a query of zero
     across = signal - (along @ signal) * along

@@ -8,12 +8,12 @@ from typing import Any, Literal, get_args
 
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.names import CLASSIFIERS, LOSSES
-from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.experiment import is_separable, run_repeat
 from sparsetoken.simulation.outcome import Training
 from sparsetoken.simulation.results import QUANTITIES, Simulation
-from sparsetoken.simulation.settings import Sampler, Settings, check_kinds
+from sparsetoken.simulation.settings import Sampler, Settings
 from sparsetoken.studies.questions import Question, bare
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput

@@ -16,7 +16,7 @@ import numpy as np
 
 from sparsetoken.model.classifiers import Classifier, Query
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
@@ -247,7 +247,7 @@ def predict(
     >>> small.test_error > small.spread > 0.01
     True
     """
-    _check_kinds("predict", task, classifier, protocol)
+    check_kinds("predict", task, classifier, protocol)
     samples = [protocol.readout_samples]
     found = learning_curve(task, classifier, protocol, samples, dim, seed=seed)
     return found.predictions[0]
@@ -274,7 +274,7 @@ def learning_curve(
     >>> curve.test_error.round(4).tolist()
     [0.3405, 0.2524, 0.2146]
     """
-    _check_kinds("learning_curve", task, classifier, protocol)
+    check_kinds("learning_curve", task, classifier, protocol)
     values = np.asarray(readout_samples, dtype=object)
     if values.ndim != 1:
         raise InvalidInput(
@@ -313,7 +313,7 @@ def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = Non
     >>> round(capacity(task, Pooled()), 4), round(capacity(task, Vectorized()), 3)
     (2.9501, 29.501)
     """
-    _check_kinds("capacity", task, classifier, protocol or Protocol())
+    check_kinds("capacity", task, classifier, protocol or Protocol())
     if classifier.learns_query and protocol is None:
         raise InvalidInput(
             "capacity: protocol must be given for a learned query "
@@ -324,19 +324,6 @@ def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = Non
     threshold = separability_threshold(law)
     scale = law.features_per_dim
     return Estimate(threshold * scale, threshold.standard_error * scale)
-
-
-def _check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
-    """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
-    if not isinstance(task, Task):
-        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
-    if isinstance(classifier, type) or not callable(getattr(classifier, "law", None)):
-        raise InvalidInput(
-            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
-            f"got {classifier!r}"
-        )
-    if not isinstance(protocol, Protocol):
-        raise InvalidInput(f"{owner}: protocol must be a Protocol, got {protocol!r}")
 
 
 def trained_law(

@@ -19,6 +19,7 @@ axis of models. Nothing is imported here: the tensors bring their methods.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -65,13 +66,7 @@ class Architecture:
 
     def size(self, length: int, dim: int) -> int:
         """Number of parameters."""
-        total = 0
-        for each in self.shapes(length, dim).values():
-            count = 1
-            for side in each.shape:
-                count *= side
-            total += count
-        return total
+        return sum(math.prod(parameter.shape) for parameter in self.shapes(length, dim).values())
 
 
 def _pooled(tokens: Tensor, queries: Tensor, readouts: Tensor, bias: Tensor) -> Tensor:
