@@ -29,6 +29,7 @@ from .model.losses import Square as Square
 from .model.losses import SquaredHinge as SquaredHinge
 from .model.names import CLASSIFIERS as CLASSIFIERS
 from .model.names import LOSSES as LOSSES
+from .model.names import NOISES as NOISES
 from .model.names import WEIGHTINGS as WEIGHTINGS
 from .model.protocol import Protocol as Protocol
 from .model.scores import Scores as Scores

@@ -138,7 +138,7 @@ def test_seeds_reproduce():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"noise": "cauchy"}, "Departure: noise must be one of 'gaussian', .*, got 'cauchy'"),
+        ({"noise": "cauchy"}, "Departure: noise must be one of gaussian, .*, got 'cauchy'"),
         (
             {"direction": "up"},
             "Departure: direction must be one of 'random', .*, got 'up'",

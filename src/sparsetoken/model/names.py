@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.losses import Huber, Logistic, Loss, Square, SquaredHinge
+from sparsetoken.model.noise import Elliptical, Gaussian, Noise, Rademacher, Sparse, Student
 from sparsetoken.model.weightings import HardMax, Softmax, Sparsemax, TopK, Weighting
 from sparsetoken.support.errors import InvalidInput
 
@@ -125,4 +126,14 @@ WEIGHTINGS: Names[Weighting] = Names(
 )
 CLASSIFIERS: Names[Classifier] = Names(
     "classifier", {"attention": Attention, "vectorized": Vectorized, "pooled": Pooled}
+)
+NOISES: Names[Noise] = Names(  # white ones; some take a shape
+    "noise",
+    {
+        "gaussian": Gaussian,
+        "rademacher": Rademacher,
+        "student": Student,
+        "sparse": Sparse,
+        "elliptical": Elliptical,
+    },
 )

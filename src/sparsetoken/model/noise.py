@@ -156,12 +156,3 @@ class Coloured(_Correlated):
 def _root(coloured: Coloured, dim: int) -> FloatArray:
     """The lower triangle C with CCᵀ = Σ; every block of a stream needs it."""
     return np.asarray(np.linalg.cholesky(coloured.covariance(dim)), dtype=float)
-
-
-NOISES: dict[str, type[Any]] = {  # white ones; those with a field take `shape`
-    "gaussian": Gaussian,
-    "rademacher": Rademacher,
-    "student": Student,
-    "sparse": Sparse,
-    "elliptical": Elliptical,
-}

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
 
-from sparsetoken.model.noise import NOISES, Coloured, Noise
+from sparsetoken.model.names import NOISES
+from sparsetoken.model.noise import Coloured, Noise
 from sparsetoken.simulation.outcome import Outcome
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.simulation.tokens import Streams, TokenStream, run
@@ -49,8 +50,8 @@ class Departure:
     >>> Departure("cauchy")
     Traceback (most recent call last):
         ...
-    sparsetoken.InvalidInput: Departure: noise must be one of 'gaussian', 'rademacher', 'student',
-    'sparse', 'elliptical', got 'cauchy'
+    sparsetoken.InvalidInput: Departure: noise must be one of gaussian, rademacher, student, sparse,
+    elliptical, got 'cauchy'
     """
 
     noise: str = "gaussian"
@@ -60,18 +61,17 @@ class Departure:
     whitening: float | None = None
 
     def __post_init__(self) -> None:
-        for name, kinds in (("noise", tuple(NOISES)), ("direction", get_args(Direction))):
-            if getattr(self, name) not in kinds:
-                allowed = ", ".join(map(repr, kinds))
-                raise InvalidInput(
-                    f"Departure: {name} must be one of {allowed}, got {getattr(self, name)!r}"
-                )
-        kind = NOISES[self.noise]
-        if fields(kind):
-            object.__setattr__(self, "shape", kind(self.shape).shape)
-        elif self.shape is not None:
+        white = NOISES.make(self.noise, "Departure", shape=self.shape)
+        shape = getattr(white, "shape", None)
+        if self.shape is not None and shape is None:
             raise InvalidInput(
                 f"Departure: shape must be None for {self.noise!r} noise, got {self.shape!r}"
+            )
+        object.__setattr__(self, "shape", shape)
+        if self.direction not in get_args(Direction):
+            allowed = ", ".join(map(repr, get_args(Direction)))
+            raise InvalidInput(
+                f"Departure: direction must be one of {allowed}, got {self.direction!r}"
             )
         correlation = real(Departure, "correlation", self.correlation, least=0, below=1)
         object.__setattr__(self, "correlation", correlation)
@@ -82,8 +82,7 @@ class Departure:
     @property
     def token_noise(self) -> Noise:
         """What tokens without a signal are."""
-        kind = NOISES[self.noise]
-        white = kind(self.shape) if fields(kind) else kind()
+        white = NOISES.make(self.noise, shape=self.shape)
         return Coloured(self.correlation, white) if self.correlation else white
 
     def covariance(self, dim: int) -> FloatArray:
