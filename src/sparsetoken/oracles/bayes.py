@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr
+from scipy.special import ndtr
 
+from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.attention import mean_of_replicates, sampled_threshold
 from sparsetoken.oracles.exact import mean_and_maximum
@@ -65,7 +66,7 @@ class BayesOracle:
         """log of what e_R(pe^{θg}) must exceed: (1−π)/π · e_R(p) · e^{Rθ²/2}."""
         size, length, prevalence = self.task.sparsity, self.task.length, self.task.prevalence
         if self.task.places is None:
-            log_sum = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
+            log_sum = float(log_choose(length, size))
         else:
             log_sum = log_elementary(np.log([self.task.places]), size)[1][0]
         return float(math.log((1 - prevalence) / prevalence) + log_sum + size * strength**2 / 2)

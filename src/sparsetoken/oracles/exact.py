@@ -20,9 +20,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr
 
 from sparsetoken.model.classifiers import Vectorized
+from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
@@ -245,9 +246,6 @@ def _grouped_places(length: int, sparsity: int, k: int) -> tuple[FloatArray, Flo
     others = sparsity - many - one
     possible = (others >= 0) & (others <= rest)
     counts = np.column_stack([many, one, others])[possible]
-
-    def log_choose(n: int, j: FloatArray) -> FloatArray:
-        return np.asarray(gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1))
 
     log_weights = log_choose(k, counts[:, 0]) + log_choose(rest, counts[:, 2])
     weights = np.exp(log_weights - log_weights.max())

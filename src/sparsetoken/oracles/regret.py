@@ -18,8 +18,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import expit
 
+from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.detection import middle_cut
 from sparsetoken.oracles.exact import not_plain
@@ -93,7 +94,7 @@ def _mean(losses: FloatArray, sharpness: float | None = None) -> Estimate:
 def _log_odds(tokens: FloatArray, task: Task) -> FloatArray:
     """log of π/(1−π) · e_R(e^{θg})/C(L, R) · e^{−Rθ²/2}."""
     length, size, prevalence = task.length, task.sparsity, task.prevalence
-    level = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
+    level = float(log_choose(length, size))
     level += size * task.strength**2 / 2 + math.log((1 - prevalence) / prevalence)
     if size == length:
         return np.asarray(task.strength * tokens.sum(axis=1) - level)

@@ -19,14 +19,16 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, ndtr, ndtri
+from scipy.special import logsumexp, ndtr
 
 from sparsetoken.model.attention import attention_coordinates, token_scores
+from sparsetoken.model.clouds import normal_blocks
+from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.oracles.attention import mean_of_replicates
 from sparsetoken.oracles.exact import trivial_error
-from sparsetoken.oracles.extremes import REPLICATES
+from sparsetoken.oracles.extremes import REPLICATES, SOBOL_DIMENSIONS
 from sparsetoken.oracles.symmetric import log_elementary
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -35,7 +37,6 @@ from sparsetoken.support.estimate import Estimate
 _MOST_DRAWS, _MOST_NUMBERS = 1 << 16, 1 << 24
 _MOST_WORK = 1 << 31  # numbers weighted in all, at the fewest draws: half a minute or so
 _MOST_TERMS = 1 << 27  # of all likelihoods of a class: half a minute or so
-_MOST_DIMENSIONS = 1200  # of a Sobol sequence
 _BLOCK = 1 << 18  # numbers worked on at once
 _SHARPNESS = np.append(0.0, np.geomspace(0.03, 30.0, 25))
 
@@ -134,10 +135,9 @@ def _log_likelihood(task: Task, scores: FloatArray) -> FloatArray:
         if weight == 0:
             continue
         size = int(ones)
-        choices = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
         energy = theta**2 * (size - k * size**2) / (2 * own)
         _, log_sum = log_elementary(theta * centred, size)
-        terms.append(math.log(weight) + log_sum - choices - energy)
+        terms.append(math.log(weight) + log_sum - log_choose(length, size) - energy)
     return np.asarray(logsumexp(terms, axis=0))
 
 
@@ -149,23 +149,13 @@ def _draws(task: Task, affordable: int) -> int:
 
 def _blocks(task: Task, draws: int, seed: int) -> Iterator[tuple[int, slice, FloatArray]]:
     """Class (1 or 0), rows and standard normals (rows, `task.normals`), replicate by replicate."""
-    from scipy.stats import qmc
-
     size = draws // REPLICATES
-    rows = 1 << (max(1, _BLOCK // task.normals).bit_length() - 1)  # a power of two, as size is
     for side in (1, 0):
         for replicate in range(REPLICATES):
-            rng = np.random.default_rng([seed, side, replicate])
-            sobol = task.normals <= _MOST_DIMENSIONS
-            engine = qmc.Sobol(task.normals, scramble=True, rng=rng) if sobol else None
-            for start in range(0, size, rows):
-                count = min(rows, size - start)
-                if engine is None:
-                    noise = rng.standard_normal((count, task.normals))
-                else:
-                    noise = ndtri(np.clip(engine.random(count), 1e-15, 1 - 1e-15))
-                first = replicate * size + start
-                yield side, slice(first, first + count), noise
+            start, seeds = replicate * size, (seed, side, replicate)
+            for noise in normal_blocks(task.normals, seeds, size, _BLOCK, SOBOL_DIMENSIONS):
+                yield side, slice(start, start + len(noise)), noise
+                start += len(noise)
 
 
 def _best_cut(high: FloatArray, low: FloatArray, prevalence: float) -> tuple[float, float]:
