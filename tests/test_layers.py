@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 ROOMS = {
     "support": "errors checks estimate arrays blas progress text whole_files numerics".split(),
     "model": (
-        "signals places task weightings clouds envelopes losses scores "
+        "signals places task weightings clouds envelopes losses cuts scores "
         "compression law attention classifiers protocol queries"
     ).split(),
     "theory": (

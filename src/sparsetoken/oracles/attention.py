@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri, wrightomega
 
+from sparsetoken.model.cuts import Cut, smooth_cut
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.exact import crossing, mean_and_maximum
 from sparsetoken.oracles.extremes import REPLICATES, Rest, SoftmaxSums, softmax_sums
@@ -126,17 +127,17 @@ class AttentionOracle:
 
         grid = np.append(0.0, np.geomspace(0.03, _SHARPEST, 13))
         draws = self.rest.rows(slice(_FEW))
-        losses = [self._best_cut(_sums(draws, tau, strength))[0] for tau in grid]
+        losses = [self._best_cut(_sums(draws, tau, strength)).cost for tau in grid]
         lowest = int(np.argmin(losses))
         if few:
             return Estimate(losses[lowest], sharpness=grid[lowest])
         draws = self.rest.rows(slice(8 * _FEW))
-        refined: dict[float, tuple[float, float]] = {}
+        refined: dict[float, Cut] = {}
 
         def loss(log_sharpness: float) -> float:
             tau = math.exp(log_sharpness) - 0.01  # so that τ = 0 is inside
             refined[tau] = self._best_cut(_sums(draws, tau, strength))
-            return refined[tau][0]
+            return refined[tau].cost
 
         last = len(grid) - 1
         valleys = [i for i in range(last) if losses[i] <= min(losses[max(i - 1, 0) : i + 2])]
@@ -144,19 +145,18 @@ class AttentionOracle:
             if losses[i] <= 1.05 * losses[lowest]:
                 low, high = np.log(grid[[max(i - 1, 0), min(i + 1, last)]] + 0.01).tolist()
                 minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.03})
-        tau = min(refined, key=lambda tau: refined[tau][0])
+        tau = min(refined, key=lambda tau: refined[tau].cost)
         sums = _sums(self.rest, tau, strength)
         half = len(sums.lower) // 2  # c for one half of the draws comes from the other half:
         one, two = sums.rows(slice(half)), sums.rows(slice(half, None))  # it cannot fit their noise
         parts = [
-            _losses(here, self.task.prevalence, self._best_cut(there)[1])
+            _losses(here, self.task.prevalence, self._best_cut(there).threshold)
             for here, there in ((one, two), (two, one))
         ]
         return mean_of_replicates(np.concatenate(parts), tau)
 
-    def _best_cut(self, sums: _Sums) -> tuple[float, float]:
-        """The smallest loss over c and that c: on a grid with few draws, then refined with all."""
-        from scipy.optimize import minimize_scalar
+    def _best_cut(self, sums: _Sums) -> Cut:
+        """On a grid with few draws, then refined with all."""
 
         def loss(cut: float, some: _Sums = sums) -> float:
             return float(_losses(some, self.task.prevalence, cut).mean())
@@ -165,15 +165,9 @@ class AttentionOracle:
         statistics = _statistics(few)
         low, high = statistics.min(), statistics.max()
         cuts = np.linspace(low, high + 0.3 * (high - low), 30)
-        best = cuts[np.argmin([loss(cut, few) for cut in cuts])]
-        width = 2 * (cuts[1] - cuts[0])
-        found = minimize_scalar(
-            loss,
-            bounds=(best - width, best + width),
-            method="bounded",
-            options={"xatol": 0.01 * width},
-        )
-        return float(found.fun), float(found.x)
+        losses = np.array([loss(cut, few) for cut in cuts])
+        # two steps to either side: few draws do not tell neighbours apart
+        return smooth_cut(loss, cuts, losses, 0.02 * (cuts[1] - cuts[0]), reach=2)
 
 
 def _sums(rest: Rest, sharpness: float, strength: float) -> _Sums:

@@ -38,6 +38,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import ndtr
 
+from sparsetoken.model.cuts import counted_cut
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.attention import AttentionOracle, mean_of_replicates
 from sparsetoken.oracles.bayes import BayesOracle
@@ -151,9 +152,11 @@ def _higher_criticism_error(task: Task, draws: int, seed: int) -> Estimate:
     positive = higher_criticism(task.length, task.sparsity, task.strength, draws, [seed, 1])
     negative = _without_signal(task.length, draws, seed)
     losses = np.empty(draws)
+    gains = np.repeat([task.prevalence, task.prevalence - 1], draws // 2)
     halves = slice(draws // 2), slice(draws // 2, None)
     for here, there in (halves, halves[::-1]):
-        cut = _best_cut(positive[there], negative[there], task.prevalence)
+        values = np.concatenate([positive[there], negative[there]])
+        cut = counted_cut(values, gains).threshold
         losses[here] = task.prevalence * (positive[here] <= cut)
         losses[here] += (1 - task.prevalence) * (negative[here] > cut)
     return mean_of_replicates(losses)
@@ -187,20 +190,3 @@ def higher_criticism(
         scores = (ranks - tails) / np.sqrt(tails * (1 - tails))
         block[:] = math.sqrt(length) * scores.max(axis=1)
     return found
-
-
-def _best_cut(positive: FloatArray, negative: FloatArray, prevalence: float) -> float:
-    """c with the least π·share of positives ≤ c + (1−π)·share of negatives > c."""
-    values = np.concatenate([positive, negative])
-    weights = np.repeat(
-        [prevalence / len(positive), -(1 - prevalence) / len(negative)],
-        [len(positive), len(negative)],
-    )
-    order = np.argsort(values)
-    return middle_cut(values[order], np.cumsum(weights[order]))
-
-
-def middle_cut(values: FloatArray, losses: FloatArray) -> float:
-    """Half-way between the value with the least loss and the next: best for values not yet seen."""
-    best = int(np.argmin(losses))
-    return float(values[best : best + 2].mean())

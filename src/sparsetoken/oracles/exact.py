@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from sparsetoken.model.classifiers import Vectorized
+from sparsetoken.model.cuts import smooth_cut
 from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
@@ -119,8 +120,6 @@ class Maximum:
     task: Task
 
     def error(self, strength: float) -> Estimate:
-        from scipy.optimize import minimize_scalar
-
         length, sparsity, prevalence = self.task.length, self.task.sparsity, self.task.prevalence
 
         def loss(cut: Any) -> Any:
@@ -129,10 +128,8 @@ class Maximum:
             return prevalence * miss - (1 - prevalence) * np.expm1(length * noise)
 
         cuts = np.linspace(-9.0, strength + 9.0, 400 + 10 * int(min(strength, 1e4)))
-        best = int(np.argmin(loss(cuts)))
-        ends = cuts[max(best - 1, 0)], cuts[min(best + 1, len(cuts) - 1)]
-        found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-9})
-        return Estimate(min(found.fun, trivial_error(prevalence)), sharpness=math.inf)
+        least = smooth_cut(loss, cuts, loss(cuts), 1e-9).cost
+        return Estimate(min(least, trivial_error(prevalence)), sharpness=math.inf)
 
     def threshold(self, error: float) -> Estimate:
         return Estimate(crossing(self.error, error, 1e-12), sharpness=math.inf)

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from sparsetoken.model.cuts import counted_cut
 from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.detection import middle_cut
 from sparsetoken.oracles.exact import not_plain
 from sparsetoken.oracles.extremes import LARGEST
 from sparsetoken.oracles.symmetric import POWERS, log_elementary
@@ -136,12 +136,9 @@ def _best_test(statistics: FloatArray, gains: FloatArray) -> tuple[int, float]:
     That error is a constant plus the sum of `gains`, 2η − 1 with weights, where T ≤ c. Sharpnesses
     that differ by less than one sample are equal: the middle one is taken.
     """
-    cuts, least = [], []
-    for values in statistics.reshape(-1, statistics.shape[-1]).T:
-        order = np.argsort(values)
-        sums = np.cumsum(gains.ravel()[order])
-        cuts.append(middle_cut(values[order], sums))
-        least.append(sums.min())
-    good = np.flatnonzero(np.array(least) <= min(least) + np.abs(gains).max())
+    columns = statistics.reshape(-1, statistics.shape[-1]).T
+    cuts = [counted_cut(values, gains.ravel()) for values in columns]
+    costs = np.array([cut.cost for cut in cuts])
+    good = np.flatnonzero(costs <= costs.min() + np.abs(gains).max())
     best = int(good[len(good) // 2])
-    return best, cuts[best]
+    return best, cuts[best].threshold
