@@ -25,7 +25,10 @@ ROOMS = {
         "query_spread alignment capacity saddle newton asymptotics fluctuations "
         "training_sets finite_size prediction"
     ).split(),
-    "oracles": "exact extremes symmetric attention bayes sampled oracle detection regret".split(),
+    "oracles": (
+        "thresholds exact linear laws extremes symmetric attention bayes posterior oracle "
+        "detection regret"
+    ).split(),
     "fitting": "algebra objective newton interior fit separability joint".split(),
     "simulation": (
         "devices outcome reduced tokens settings results experiment universality"

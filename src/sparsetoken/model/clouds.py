@@ -27,30 +27,33 @@ def normal_cloud(width: int, seed: Seed, count: int) -> FloatArray:
     return np.concatenate(list(standard_blocks(width, seed, whole_net)))[:count]
 
 
-def standard_blocks(width: int, seed: Seed, count: int) -> Iterator[FloatArray]:
+def standard_blocks(
+    width: int, seed: Seed, count: int, points_per_dim: int = 4
+) -> Iterator[FloatArray]:
     """The same in blocks.
 
-    A cloud that fits in one block is shifted and turned so that its mean is exactly 0 and its
-    covariance exactly 1 (not a draft with hardly more points than dimensions).
+    A cloud that fits in one block, with so many points per dimension, is shifted and turned so that
+    its mean is exactly 0 and its covariance exactly 1. That costs the tails: with 14 points per
+    dimension, errors of 10 % become 9 %.
     """
     for noise in normal_blocks(width, seed, count):
-        if len(noise) == count >= 4 * width:
+        if len(noise) == count >= points_per_dim * width:
             noise -= noise.mean(axis=0)
             root = np.linalg.cholesky(noise.T @ noise / count)
             noise = np.linalg.solve(root, noise.T).T
         yield noise
 
 
-def kept_blocks(width: int, seed: int, count: int) -> Iterator[FloatArray]:
+def kept_blocks(width: int, seed: int, count: int, points_per_dim: int = 4) -> Iterator[FloatArray]:
     """The same, read-only and kept for the next call where it fits in memory."""
     if width * count <= BLOCK:
-        return iter(_kept_blocks(width, seed, count))
-    return standard_blocks(width, seed, count)
+        return iter(_kept_blocks(width, seed, count, points_per_dim))
+    return standard_blocks(width, seed, count, points_per_dim)
 
 
 @lru_cache(maxsize=4)
-def _kept_blocks(width: int, seed: int, count: int) -> tuple[FloatArray, ...]:
-    blocks = tuple(standard_blocks(width, seed, count))
+def _kept_blocks(width: int, seed: int, count: int, points_per_dim: int) -> tuple[FloatArray, ...]:
+    blocks = tuple(standard_blocks(width, seed, count, points_per_dim))
     for block in blocks:
         block.setflags(write=False)
     return blocks

@@ -237,7 +237,7 @@ class Scores:
         if deviation == 0:
             gains = np.concatenate([miss * up.weight, -alarm * down.weight])
             cut = counted_cut(np.concatenate([up.mean, down.mean]), gains)
-            return min(Cut(cut.cost + alarm, cut.threshold), one_class)
+            return min(Cut(max(cut.cost + alarm, 0.0), cut.threshold), one_class)
         up, down = up.merged(), down.merged()
         ends = [side.mean + sign * 8 * side.deviation for side in (up, down) for sign in (-1, 1)]
         low, high = min(map(np.min, ends)), max(map(np.max, ends))

@@ -32,6 +32,7 @@ never looked at: their sum is a Gamma variable.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -40,10 +41,10 @@ from scipy.special import ndtr
 
 from sparsetoken.model.cuts import counted_cut
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.attention import AttentionOracle, mean_of_replicates
-from sparsetoken.oracles.bayes import BayesOracle
-from sparsetoken.oracles.exact import mean_and_maximum, not_plain
-from sparsetoken.oracles.extremes import LARGEST, MOST_TOKENS, draw_rest, drawn_tokens
+from sparsetoken.oracles.attention import AttentionOracle
+from sparsetoken.oracles.bayes import bayes_oracle
+from sparsetoken.oracles.exact import MeanOrMaximum, not_plain
+from sparsetoken.oracles.extremes import draw_rest, mean_of_replicates
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
@@ -126,23 +127,25 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
         raise InvalidInput(f"{owner}: test must be one of {', '.join(TESTS)}, got {test!r}")
     if not task.is_plain:
         raise not_plain(owner, task)
-    length, sparsity = task.length, task.sparsity
-    whole(owner, "sparsity", sparsity, least=1, most=length - 1, why="the length − 1")
-    if test in ("pooled", "maximum"):
-        return mean_and_maximum(task)[test == "maximum"].error(task.strength)
-    if test == "higher criticism":
-        return _higher_criticism_error(task, draws, seed)
-    if test == "attention":
-        rest = draw_rest(length, sparsity, seed, most=draws)
-        return AttentionOracle(task, rest).error(task.strength)
-    largest = max(LARGEST, 4 * sparsity)
-    if drawn_tokens(length, sparsity, largest) > MOST_TOKENS:
-        raise InvalidInput(
-            f"{owner}: sparsity must be at most about {MOST_TOKENS // 5} for the Bayes test of "
-            f"{length} tokens, got {sparsity}"
-        )
-    rest = draw_rest(length, sparsity, seed, largest=largest, most=draws)
-    return BayesOracle(task, rest).error(task.strength)
+    whole(owner, "sparsity", task.sparsity, least=1, most=task.length - 1, why="the length − 1")
+    return _ERRORS[test](task, draws, seed)
+
+
+def _pooled_error(task: Task, draws: int, seed: int) -> Estimate:
+    return MeanOrMaximum(task).mean.error(task.strength)
+
+
+def _maximum_error(task: Task, draws: int, seed: int) -> Estimate:
+    return MeanOrMaximum(task).maximum.error(task.strength)
+
+
+def _attention_error(task: Task, draws: int, seed: int) -> Estimate:
+    rest = draw_rest(task.length, task.sparsity, seed, most=draws)
+    return AttentionOracle(task, rest).error(task.strength)
+
+
+def _bayes_error(task: Task, draws: int, seed: int) -> Estimate:
+    return bayes_oracle("detection_error", task, seed, most=draws).error(task.strength)
 
 
 def _higher_criticism_error(task: Task, draws: int, seed: int) -> Estimate:
@@ -190,3 +193,12 @@ def higher_criticism(
         scores = (ranks - tails) / np.sqrt(tails * (1 - tails))
         block[:] = math.sqrt(length) * scores.max(axis=1)
     return found
+
+
+_ERRORS: dict[Test, Callable[[Task, int, int], Estimate]] = {
+    "pooled": _pooled_error,
+    "attention": _attention_error,
+    "maximum": _maximum_error,
+    "higher criticism": _higher_criticism_error,
+    "bayes": _bayes_error,
+}

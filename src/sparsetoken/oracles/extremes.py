@@ -23,6 +23,7 @@ kept at their means.)
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ from scipy.special import erfcx, ndtr, ndtri
 
 from sparsetoken.model.clouds import uniform_cloud
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.estimate import Estimate
 
 REPLICATES = 16  # independent scrambles: their spread is the standard error
 ALL_DRAWN = 512  # tokens up to which every one is drawn
@@ -40,6 +42,19 @@ MOST_TOKENS = MOST_NUMBERS >> 10  # what can be drawn one by one: 2^10 samples o
 _MOST_SAMPLES = 1 << 16
 SOBOL_DIMENSIONS = 1200  # beyond, pseudo-random numbers are as good
 _ROOT_TAU = np.sqrt(2 * np.pi)
+
+
+def mean_of_replicates(losses: FloatArray, sharpness: float | None = None) -> Estimate:
+    """Mean over all draws; standard error from the spread of the replicates' means.
+
+    An error of less than ten in N draws may rest on draws that did not occur: then the standard
+    error is 1/N at least.
+    """
+    means = losses.reshape(REPLICATES, -1).mean(axis=1)
+    value, spread = means.mean(), means.std(ddof=1) / math.sqrt(REPLICATES)
+    if value < 10 / len(losses):
+        spread = max(spread, 1 / len(losses))
+    return Estimate(value, spread, sharpness)
 
 
 class Tokens(NamedTuple):
