@@ -12,7 +12,6 @@ from sparsetoken.model.clouds import (
     kept_blocks,
     normal_blocks,
     normal_cloud,
-    standard_blocks,
     uniform_cloud,
 )
 from sparsetoken.model.places import log_choose
@@ -34,12 +33,12 @@ def test_seeds_are_replicates():
 
 
 def test_blocks_are_one_cloud():
-    whole = np.concatenate(list(normal_blocks(3, 0, 128)))
+    whole = np.concatenate(list(normal_blocks(3, 0, 128, math.inf)))
     parts = list(normal_blocks(3, 0, 128, numbers=100))
     assert [len(part) for part in parts] == [32] * 4
     assert np.array_equal(np.concatenate(parts), whole)
-    (kept,) = kept_blocks(3, 0, 128)
-    assert np.array_equal(kept, np.concatenate(list(standard_blocks(3, 0, 128))))
+    (kept,) = kept_blocks(3, 0, 128, 4)
+    assert np.array_equal(kept, normal_cloud(3, 0, 128))
     with pytest.raises(ValueError, match="read-only"):
         kept += 1
 

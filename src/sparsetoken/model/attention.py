@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.model.clouds import kept_blocks, standard_blocks
+from sparsetoken.model.clouds import kept_blocks, normal_blocks
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import Task
@@ -151,7 +151,7 @@ def tail_law(
         blocks = [
             _shifted_block(noise, task, cosine, sharpness, weighting, positive, shift)
             for place, shift in enumerate(_SHIFTS[positive])
-            for noise in standard_blocks(task.normals, (seed, 1 + positive, place), points)
+            for noise in normal_blocks(task.normals, (seed, 1 + positive, place), points)
         ]
         means, scales, weights = (
             np.concatenate(part).reshape(len(_SHIFTS[positive]), _PARTS, -1, *part[0].shape[1:])

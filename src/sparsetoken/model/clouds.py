@@ -24,19 +24,25 @@ def normal_cloud(width: int, seed: Seed, count: int) -> FloatArray:
     """Normals (count, width) of mean 0 and covariance 1, or nearly so where the count is not a
     power of two."""
     whole_net = 1 << (count - 1).bit_length()
-    return np.concatenate(list(standard_blocks(width, seed, whole_net)))[:count]
+    return np.concatenate(list(normal_blocks(width, seed, whole_net)))[:count]
 
 
-def standard_blocks(
-    width: int, seed: Seed, count: int, points_per_dim: int = 4
+def normal_blocks(
+    width: int,
+    seed: Seed,
+    count: int,
+    points_per_dim: float = 4,
+    numbers: int = BLOCK,
+    widest: int = _WIDEST,
 ) -> Iterator[FloatArray]:
-    """The same in blocks.
+    """Normals in blocks of about so many numbers; wider samples than `widest` are independent.
 
     A cloud that fits in one block, with so many points per dimension, is shifted and turned so that
     its mean is exactly 0 and its covariance exactly 1. That costs the tails: with 14 points per
     dimension, errors of 10 % become 9 %.
     """
-    for noise in normal_blocks(width, seed, count):
+    for points in _points(width, seed, count, numbers, widest):
+        noise = ndtri(np.clip(points, 1e-15, 1 - 1e-15))
         if len(noise) == count >= points_per_dim * width:
             noise -= noise.mean(axis=0)
             root = np.linalg.cholesky(noise.T @ noise / count)
@@ -44,30 +50,21 @@ def standard_blocks(
         yield noise
 
 
-def kept_blocks(width: int, seed: int, count: int, points_per_dim: int = 4) -> Iterator[FloatArray]:
+def kept_blocks(width: int, seed: int, count: int, points_per_dim: float) -> Iterator[FloatArray]:
     """The same, read-only and kept for the next call where it fits in memory."""
     if width * count <= BLOCK:
         return iter(_kept_blocks(width, seed, count, points_per_dim))
-    return standard_blocks(width, seed, count, points_per_dim)
+    return normal_blocks(width, seed, count, points_per_dim)
 
 
 @lru_cache(maxsize=4)
-def _kept_blocks(width: int, seed: int, count: int, points_per_dim: int) -> tuple[FloatArray, ...]:
-    blocks = tuple(standard_blocks(width, seed, count, points_per_dim))
+def _kept_blocks(
+    width: int, seed: int, count: int, points_per_dim: float
+) -> tuple[FloatArray, ...]:
+    blocks = tuple(normal_blocks(width, seed, count, points_per_dim))
     for block in blocks:
         block.setflags(write=False)
     return blocks
-
-
-def normal_blocks(
-    width: int, seed: Seed, count: int, numbers: int = BLOCK, widest: int = _WIDEST
-) -> Iterator[FloatArray]:
-    """Normals as they come, in blocks of about so many numbers.
-
-    Samples wider than `widest` are independent ones.
-    """
-    for points in _points(width, seed, count, numbers, widest):
-        yield ndtri(np.clip(points, 1e-15, 1 - 1e-15))
 
 
 def uniform_cloud(width: int, seed: Seed, count: int, widest: int = _WIDEST) -> FloatArray:

@@ -45,6 +45,7 @@ from sparsetoken.oracles.attention import AttentionOracle
 from sparsetoken.oracles.bayes import bayes_oracle
 from sparsetoken.oracles.exact import MeanOrMaximum, not_plain
 from sparsetoken.oracles.extremes import draw_rest, mean_of_replicates
+from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
@@ -131,27 +132,10 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
     return _ERRORS[test](task, draws, seed)
 
 
-def _pooled_error(task: Task, draws: int, seed: int) -> Estimate:
-    return MeanOrMaximum(task).mean.error(task.strength)
-
-
-def _maximum_error(task: Task, draws: int, seed: int) -> Estimate:
-    return MeanOrMaximum(task).maximum.error(task.strength)
-
-
-def _attention_error(task: Task, draws: int, seed: int) -> Estimate:
-    rest = draw_rest(task.length, task.sparsity, seed, most=draws)
-    return AttentionOracle(task, rest).error(task.strength)
-
-
-def _bayes_error(task: Task, draws: int, seed: int) -> Estimate:
-    return bayes_oracle("detection_error", task, seed, most=draws).error(task.strength)
-
-
 def _higher_criticism_error(task: Task, draws: int, seed: int) -> Estimate:
     """The threshold for one half of the draws comes from the other: it cannot fit their noise."""
     if task.strength == 0:
-        return Estimate(min(task.prevalence, 1 - task.prevalence))
+        return Estimate(trivial_error(task.prevalence))
     positive = higher_criticism(task.length, task.sparsity, task.strength, draws, [seed, 1])
     negative = _without_signal(task.length, draws, seed)
     losses = np.empty(draws)
@@ -175,12 +159,12 @@ def higher_criticism(
 ) -> FloatArray:
     """HC of independent samples, R of their L tokens shifted by θ; shape (draws,)."""
     rng = np.random.default_rng(seed)
-    found = np.empty(draws)
+    statistics = np.empty(draws)
     noise = length - sparsity
     seen = min(length // 2, noise)
     size = max(1, _BLOCK // length)
     for start in range(0, draws, size):
-        block = found[start : start + size]
+        block = statistics[start : start + size]
         tails = np.cumsum(rng.standard_exponential((len(block), seen)), axis=1)
         tails /= tails[:, -1:] + rng.standard_gamma(noise + 1 - seen, (len(block), 1))
         if sparsity:
@@ -192,13 +176,22 @@ def higher_criticism(
         ranks = np.arange(1, tails.shape[1] + 1) / length
         scores = (ranks - tails) / np.sqrt(tails * (1 - tails))
         block[:] = math.sqrt(length) * scores.max(axis=1)
-    return found
+    return statistics
+
+
+def _attention_error(task: Task, draws: int, seed: int) -> Estimate:
+    rest = draw_rest(task.length, task.sparsity, seed, most=draws)
+    return AttentionOracle(task, rest).error(task.strength)
+
+
+def _bayes_error(task: Task, draws: int, seed: int) -> Estimate:
+    return bayes_oracle("detection_error", task, seed, most=draws).error(task.strength)
 
 
 _ERRORS: dict[Test, Callable[[Task, int, int], Estimate]] = {
-    "pooled": _pooled_error,
+    "pooled": lambda task, draws, seed: MeanOrMaximum(task).mean.error(task.strength),
     "attention": _attention_error,
-    "maximum": _maximum_error,
+    "maximum": lambda task, draws, seed: MeanOrMaximum(task).maximum.error(task.strength),
     "higher criticism": _higher_criticism_error,
     "bayes": _bayes_error,
 }

@@ -8,7 +8,6 @@ does not count.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -40,10 +39,9 @@ class LawOracle:
 
     def error(self, strength: Strength, few: bool = False) -> Estimate:
         """With `few`, of the law's draft."""
-        queries = list(self._queries())
-        trials = [
-            _trials(self._law(strength, query, few), self.task.prevalence) for query in queries
-        ]
+        queries = self._queries()
+        laws = (self._law(strength, query, few) for query in queries)  # one at a time in memory
+        trials = [_trials(law, self.task.prevalence) for law in laws]
         errors = [
             min(halves, key=lambda trial: trial.expected).error
             for halves in zip(*trials, strict=True)  # one half of every law
@@ -72,12 +70,10 @@ class LawOracle:
             )
         return sampled_threshold(self.error, error, guess=1.0)
 
-    def _queries(self) -> Iterator[Query | None]:
+    def _queries(self) -> list[Query] | list[None]:
         if not self.classifier.learns_query:
-            yield None
-            return
-        for sharpness in _SHARPNESS.tolist():
-            yield Query(overlap=1.0, norm=1.0, sharpness=sharpness)
+            return [None]
+        return [Query(1.0, 1.0, sharpness) for sharpness in _SHARPNESS.tolist()]
 
     def _law(self, strength: Strength, query: Query | None, few: bool) -> FeatureLaw:
         # the two classes alone: `_parts` mixes them, without making smaller laws as well
@@ -86,7 +82,7 @@ class LawOracle:
 
     def _draws(self, strength: Strength, few: bool) -> int:
         """Draws of a class in a law; 0 where atoms are exact."""
-        law = self._law(strength, next(self._queries()), few)
+        law = self._law(strength, self._queries()[0], few)
         return len(law.labels) // 2 if law.sampled else 0
 
 
@@ -146,17 +142,7 @@ def _directions(law: FeatureLaw, used: IntArray) -> list[FloatArray]:
     if len(used) < 2:
         return [np.full(len(used), sign) for sign in (1.0, -1.0) if len(used)]
     small = replace(law, means=law.means[:, used], noisy=law.noisy[used])
-    centres = {
-        label: np.average(
-            small.means[law.labels == label], axis=0, weights=law.weights[law.labels == label]
-        )
-        for label in (1.0, -1.0)
-    }
-    apart = centres[1.0] - centres[-1.0]
-    off = small.means - np.where(law.labels[:, None] > 0, centres[1.0], centres[-1.0])
-    spread = (off * law.weights[:, None]).T @ off
-    spread += np.diag(np.where(small.noisy, law.weights @ law.scales**2, 0.0))
-    spread += 1e-9 * np.trace(spread) * np.eye(len(used))  # directions that go together
+    share = np.where(law.labels > 0, law.prevalence, law.prevalence - 1)
+    apart = (law.weights / share) @ small.means  # the classes' means
     axes = np.diag(np.where(apart < 0, -1.0, 1.0))
-    starts = [np.linalg.solve(spread, apart), *axes]  # Fisher's, and one direction at a time
-    return [best_direction(small, [start for start in starts if start.any()]).weights]
+    return [best_direction(small, [*axes, apart] if apart.any() else list(axes)).weights]

@@ -45,6 +45,7 @@ class Direction(NamedTuple):
     error: float
     cut: float
     weights: FloatArray  # (K,)
+    law: FeatureLaw
 
 
 def best_direction(law: FeatureLaw, starts: list[FloatArray]) -> Direction:
@@ -86,17 +87,8 @@ def best_direction(law: FeatureLaw, starts: list[FloatArray]) -> Direction:
                 f"after {result.nit} steps, {_STATIONARY:g} is required"
             )
         unit = result.x[:-1] / np.linalg.norm(result.x[:-1])
-        best.append(Direction(math.exp(result.fun), float(result.x[-1]), unit / units))
+        best.append(Direction(math.exp(result.fun), float(result.x[-1]), unit / units, law))
     return min(best, key=lambda direction: direction.error)
-
-
-class _Watch(NamedTuple):
-    """A readout of `Vectorized`: its error and cut, and the atoms of ⟨a, v⟩."""
-
-    error: float
-    cut: float
-    scores: FloatArray  # (atoms,)
-    weights: FloatArray  # (atoms,)
 
 
 @dataclass(frozen=True)
@@ -120,11 +112,13 @@ class LinearOracle:
             if best.error >= error * (1 - 1e-10):
                 break
 
-            def excess(at: float, best: _Watch = best) -> float:
-                miss = best.weights @ ndtr(best.cut - at * best.scores)
-                return float(prevalence * miss + (1 - prevalence) * ndtr(-best.cut) - error)
+            scores = best.law.means @ best.weights  # in proportion to θ
 
-            strength = float(brentq(excess, 0.0, strength, xtol=1e-12))
+            def excess(ratio: float, best: Direction = best, scores: FloatArray = scores) -> float:
+                gaps = best.law.labels * (best.cut - ratio * scores)
+                return float(best.law.weights @ ndtr(gaps) - error)
+
+            strength *= float(brentq(excess, 0.0, 1.0, xtol=1e-14))
         else:
             raise ConvergenceError(
                 f"signal_threshold: error {best.error:g} at strength {strength:g} after 50 rounds, "
@@ -132,25 +126,24 @@ class LinearOracle:
             )
         return Estimate(strength)
 
-    def _best(self, strength: float) -> _Watch:
+    def _best(self, strength: float) -> Direction:
         """The best readout of those tried; uniform a is always among them."""
         length, sparsity, prevalence = self.task.length, self.task.sparsity, self.task.prevalence
-        gain = sparsity / math.sqrt(length)
-        odds = math.log((1 - prevalence) / prevalence)
-        cut = gain * strength / 2 + odds / max(gain * strength, 1e-300)
-        uniform = _Watch(
-            gaussian_error(gain * strength, prevalence), cut, np.array([gain]), np.ones(1)
-        )
+        kappa = sparsity / math.sqrt(length) * strength
+        cut = kappa / 2 + math.log((1 - prevalence) / prevalence) / max(kappa, 1e-300)
+        law = Vectorized().law(replace(self.task, strength=strength, places=None))
+        uniform = Direction(gaussian_error(kappa, prevalence), cut, np.ones(1), law)
         if length == 1 or strength == 0:
             return uniform
         if not self.task.uniform_places:
-            places, weights = self._places
-            return _better(self._watch(*self._places, strength, _starts(places, weights)), uniform)
+            best = best_direction(self._law(*self._places, strength), _starts(*self._places))
+            return _better(best, uniform)
 
-        def grouped(k: int) -> _Watch:
+        def grouped(k: int) -> Direction:
             flat = np.sqrt(np.array([k, 1, length - k - 1]) / length)
             starts = [np.array([1.0, 0.1, 0.0]), np.array([1.0, 1.0, 0.0]) + flat]
-            return self._watch(*_grouped_places(length, sparsity, k), strength, starts)
+            places, weights = _grouped_places(length, sparsity, k)
+            return best_direction(self._law(places, weights, strength), starts)
 
         sizes = np.geomspace(1, length - 1, 20).round().astype(int).tolist()
         tried = {k: grouped(k) for k in sorted(set(sizes))}
@@ -163,18 +156,13 @@ class LinearOracle:
                 return _better(tried[order[place]], uniform)
             tried |= {k: grouped(k) for k in middles}
 
-    def _watch(
-        self, places: FloatArray, weights: FloatArray, strength: float, starts: list[FloatArray]
-    ) -> _Watch:
-        """The best direction for sets of places (sets, K) with these probabilities."""
+    def _law(self, places: FloatArray, weights: FloatArray, strength: float) -> FeatureLaw:
+        """Of sets of places (sets, K) with these probabilities."""
         width = places.shape[1]
         positive = (strength * places, np.ones(len(places)), weights)
         negative = (np.zeros((1, width)), [1.0], [1.0])
-        law = FeatureLaw.of_classes(
-            self.task.prevalence, positive, negative, np.ones(width, dtype=bool), self.task.length
-        )
-        best = best_direction(law, starts)
-        return _Watch(best.error, best.cut, places @ best.weights, weights)
+        noisy = np.ones(width, dtype=bool)
+        return FeatureLaw.of_classes(self.task.prevalence, positive, negative, noisy)
 
     @cached_property
     def _places(self) -> tuple[FloatArray, FloatArray]:
@@ -184,9 +172,9 @@ class LinearOracle:
         return law.means[law.labels > 0], weights / weights.sum()
 
 
-def _better(watch: _Watch, uniform: _Watch) -> _Watch:
+def _better(best: Direction, uniform: Direction) -> Direction:
     """The first, unless it is the uniform one up to rounding."""
-    return watch if watch.error < uniform.error * (1 - 1e-12) else uniform
+    return best if best.error < uniform.error * (1 - 1e-12) else uniform
 
 
 def _grouped_places(length: int, sparsity: int, k: int) -> tuple[FloatArray, FloatArray]:

@@ -12,6 +12,7 @@ E min(η, 1−η): to count errors instead would be to toss a coin for every sam
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from scipy.special import expit, logsumexp
@@ -48,7 +49,7 @@ def posterior_error(task: Task, seed: int) -> Estimate:
     for positive, share in ((1, task.prevalence), (0, 1 - task.prevalence)):
         for replicate in range(REPLICATES):
             start, seeds = replicate * size, (seed, positive, replicate)
-            for noise in normal_blocks(task.normals, seeds, size, _BLOCK, SOBOL_DIMENSIONS):
+            for noise in _noise(task.normals, seeds, size):
                 classes = np.full(len(noise), float(positive))
                 scores, _, _ = token_scores(noise, classes, task, 1.0)
                 log_odds = np.abs(log_likelihood_ratio(task, scores) - odds)
@@ -58,6 +59,11 @@ def posterior_error(task: Task, seed: int) -> Estimate:
     # naming the likelier class is always possible: what draws say beyond that is their noise
     trivial = trivial_error(task.prevalence)
     return error if error < trivial else Estimate(trivial)
+
+
+_noise = partial(  # as it comes: replicates are independent
+    normal_blocks, points_per_dim=math.inf, numbers=_BLOCK, widest=SOBOL_DIMENSIONS
+)
 
 
 def log_likelihood_ratio(task: Task, scores: FloatArray) -> FloatArray:
