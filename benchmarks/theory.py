@@ -24,7 +24,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
 import sparsetoken as st
-from sparsetoken.model import attention
+from sparsetoken.model import attention, clouds
 
 # Test errors of the two-Gaussian mixture with ridge 0.1/α (tests/reference/mixture.json).
 KNOWN = {0.5: 0.293568526, 1: 0.259397705, 2: 0.232206069, 5: 0.201099776, 10: 0.182861123}
@@ -125,7 +125,7 @@ def measure(quick: bool) -> dict[str, float]:
 
     def build() -> tuple[st.FeatureLaw, st.FeatureLaw]:
         attention.cached_attention_law.cache_clear()
-        attention._kept_cloud.cache_clear()
+        clouds._kept_blocks.cache_clear()
         law = query.law(sparse)
         return law.compressed, law.refined
 

@@ -21,9 +21,9 @@ from sparsetoken.model.places import log_subset_sums
 from sparsetoken.model.task import Task
 from sparsetoken.oracles import attention as attention_oracle
 from sparsetoken.oracles import exact as exact_oracles
-from sparsetoken.oracles import extremes, oracle, symmetric
-from sparsetoken.oracles.attention import mean_of_replicates
-from sparsetoken.oracles.bayes import BayesOracle
+from sparsetoken.oracles import extremes, linear, symmetric
+from sparsetoken.oracles.bayes import BayesOracle, bayes_oracle
+from sparsetoken.oracles.extremes import mean_of_replicates
 from sparsetoken.oracles.oracle import bayes_error, oracle_error, signal_threshold
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
@@ -163,7 +163,7 @@ def test_vectorized_with_position_weights(sparsity):
 
 def test_counts_of_groups_are_hypergeometric():
     for length, sparsity, k in ((30, 7, 11), (10**6, 5000, 400), (12, 12, 4)):
-        shares, weights = exact_oracles._grouped_places(length, sparsity, k)
+        shares, weights = linear._grouped_places(length, sparsity, k)
         among = np.rint(shares[:, 0] * math.sqrt(k)).astype(int)
         single = np.rint(shares[:, 1]).astype(int)
         for i in (0, 1):
@@ -413,7 +413,7 @@ def test_memory_is_bounded():
     """At the widest that is accepted: 10⁴ tokens one by one, in both classes."""
     task = Task(10_000, 5_000, 0.05)
     tracemalloc.start()
-    bayes = oracle._bayes_oracle("bayes_error", task, seed=0)
+    bayes = bayes_oracle("bayes_error", task, seed=0)
     few = bayes.error(task.strength, few=True)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -474,9 +474,9 @@ def test_threshold_refuses_impossible_errors(error):
 
 def test_unknown_classifiers_and_seeds_are_refused():
     task = Task(10, 1, 1.0)
-    with pytest.raises(InvalidInput, match="oracle_error: classifier must be Pooled"):
+    with pytest.raises(InvalidInput, match="oracle_error: classifier must be a classifier such"):
         oracle_error(task, "pooled")
-    with pytest.raises(InvalidInput, match="signal_threshold: classifier must be Pooled"):
+    with pytest.raises(InvalidInput, match="signal_threshold: classifier must be a classifier"):
         signal_threshold(task, Attention, error=0.1)
     for call in (
         lambda: bayes_error(task, seed=-1),
@@ -486,7 +486,7 @@ def test_unknown_classifiers_and_seeds_are_refused():
             call()
 
 
-def test_hopeless_bayes_problems_are_refused_in_words():
+def test_bayes_problems_too_large_are_refused_in_words():
     with pytest.raises(InvalidInput, match="bayes_error: the Bayes test must need at most 10253"):
         bayes_error(Task(10**6, 10**5, 0.1))
     with pytest.raises(InvalidInput, match="signal_threshold: the Bayes test must need at most"):

@@ -14,14 +14,13 @@ Tokens that share a part of their noise have g_l = θ s v_l + √ρ z₀ + √(1
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from sparsetoken.model.clouds import kept_blocks, normal_blocks
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import Task
@@ -30,7 +29,7 @@ from sparsetoken.support.arrays import FloatArray
 
 LONGEST = 20_000  # tokens in a sample of a law; Sobol sequences end soon after
 _CLOUD = 1 << 15  # quasi-random points per class
-_BLOCK = 1 << 23  # numbers held at once while a cloud is made: 64 MiB
+_POINTS_PER_DIM = 64  # below, the cloud of a law is left as it is: turned, its tails would be light
 _IN_CACHE = 1 << 16  # numbers worked on at once
 _PARTS = 16  # of a cloud, for standard errors; as in `law.py`
 # Mixtures for rare samples, of positives and of negatives: how far one noise token is shifted up
@@ -152,7 +151,7 @@ def tail_law(
         blocks = [
             _shifted_block(noise, task, cosine, sharpness, weighting, positive, shift)
             for place, shift in enumerate(_SHIFTS[positive])
-            for noise in sobol_normals(task.normals, (seed, 1 + positive, place), points)
+            for noise in normal_blocks(task.normals, (seed, 1 + positive, place), points)
         ]
         means, scales, weights = (
             np.concatenate(part).reshape(len(_SHIFTS[positive]), _PARTS, -1, *part[0].shape[1:])
@@ -228,10 +227,13 @@ def _cloud(
     points: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Means (points, 2) and scales (points,) of one class; the work stays in cache."""
+    # a draft has few points: it has exact second moments rather than exact tails
+    points_per_dim = 4 if points else _POINTS_PER_DIM
     points = points or _points(task.length)
     rows = max(1, _IN_CACHE // task.normals)
     parts = []
-    for cloud in _noise_cloud(task.normals, 2 * seed + (1 if positive else 2), points):
+    seed = 2 * seed + (1 if positive else 2)
+    for cloud in kept_blocks(task.normals, seed, points, points_per_dim):
         for start in range(0, len(cloud), rows):
             noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # to be overwritten
             classes: NDArray[Any] = np.full(len(noise), positive, dtype)
@@ -246,44 +248,3 @@ cached_attention_law = lru_cache(maxsize=32)(attention_law)
 def _points(length: int) -> int:
     """Points of a cloud: long samples get fewer, their averages fluctuate less."""
     return _CLOUD if length <= 512 else _CLOUD // 4
-
-
-def _noise_cloud(length: int, seed: int, points: int) -> Iterator[FloatArray]:
-    """Normal noise in blocks of shape (points, length); one that fits in memory is kept."""
-    if length * points <= _BLOCK:
-        return iter(_kept_cloud(length, seed, points))
-    return sobol_normals(length, seed, points)
-
-
-@lru_cache(maxsize=4)
-def _kept_cloud(length: int, seed: int, points: int) -> tuple[FloatArray, ...]:
-    blocks = tuple(sobol_normals(length, seed, points))
-    for block in blocks:
-        block.setflags(write=False)
-    return blocks
-
-
-def normal_cloud(width: int, seed: int, count: int) -> FloatArray:
-    """Scrambled Sobol normals (count, width) of mean 0 and covariance 1, or nearly so where the
-    count is not a power of two."""
-    whole_net = 1 << (count - 1).bit_length()
-    return np.concatenate(list(sobol_normals(width, seed, whole_net)))[:count]
-
-
-def sobol_normals(length: int, seed: int | tuple[int, ...], count: int) -> Iterator[FloatArray]:
-    """Scrambled Sobol normals, in blocks.
-
-    A cloud of short samples comes in one block, shifted and turned so that its mean is exactly 0
-    and its covariance exactly 1 (not a draft with hardly more points than tokens).
-    """
-    from scipy.stats import qmc  # heavy: only when a law is built
-
-    engine = qmc.Sobol(length, scramble=True, rng=np.random.default_rng(seed))
-    block = min(count, 1 << (_BLOCK // length).bit_length() - 1)
-    for _ in range(0, count, block):
-        noise = ndtri(np.clip(engine.random(block), 1e-15, 1 - 1e-15))
-        if block == count >= 4 * length:
-            noise -= noise.mean(axis=0)
-            root = np.linalg.cholesky(noise.T @ noise / count)
-            noise = np.linalg.solve(root, noise.T).T
-        yield noise

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
 from sparsetoken.support.arrays import BoolArray, FloatArray
 from sparsetoken.support.checks import real
@@ -31,6 +33,16 @@ def checked_places(places: Sequence[float], length: int, sparsity: int) -> tuple
             f"got {np.count_nonzero(weights)}"
         )
     return tuple((weights / weights.sum()).tolist())
+
+
+def log_choose(count: ArrayLike, size: ArrayLike) -> FloatArray:
+    """log C(n, k), for real n and k too.
+
+    >>> round(float(np.exp(log_choose(5, 2))), 9)
+    10.0
+    """
+    count, size = np.asarray(count), np.asarray(size)
+    return np.asarray(gammaln(count + 1) - gammaln(size + 1) - gammaln(count - size + 1))
 
 
 def log_subset_sums(log_weights: FloatArray, size: int) -> FloatArray:

@@ -26,12 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from sparsetoken.model.cuts import Cut, counted_cut, smooth_cut
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.estimate import Estimate
 
 _STRATA, _STEPS = 32, 200  # of deviations and of means, at most, when atoms are merged
 _FEW = 256  # atoms that are compared pair by pair as they are
+_MOST_CUTS, _MOST_RATES = 1 << 16, 1 << 20  # thresholds tried, and those times atoms
 _PARTS = 16  # of draws, for a standard error
 
 
@@ -60,6 +62,10 @@ class Mixture(NamedTuple):
             gap = self.mean - flat[start : start + block, None]  # (block, atoms)
             result[start : start + block] = phi_ratio(gap, self.deviation) @ self.weight
         return result.reshape(np.shape(threshold))
+
+    def below(self, threshold: ArrayLike) -> FloatArray:
+        """P(score < c) for each c, a tie counting half: small ones without loss of digits."""
+        return Mixture(-self.mean, self.deviation, self.weight).above(-np.asarray(threshold))
 
     def stratified(self) -> FloatArray:
         """Scores that represent the mixture: quantiles of each Gaussian, shifted from one to the
@@ -219,6 +225,32 @@ class Scores:
         precision = np.concatenate([precision[:1], precision, precision[-1:]])
         area = float(np.diff(recall) @ (precision[1:] + precision[:-1]) / 2)
         return self._estimate(area, lambda scores: scores.average_precision)
+
+    def best_cut(self, miss: float, alarm: float) -> Cut:
+        """The threshold c with the least miss·P₊(score ≤ c) + alarm·P₋(score > c).
+
+        Merged atoms find it, and all of them give its cost: it is flat there.
+        """
+        one_class = min(Cut(miss, math.inf), Cut(alarm, -math.inf))
+        up, down = self.positive, self.negative
+        deviation = float(max(up.weight @ up.deviation, down.weight @ down.deviation))
+        if deviation == 0:
+            gains = np.concatenate([miss * up.weight, -alarm * down.weight])
+            cut = counted_cut(np.concatenate([up.mean, down.mean]), gains)
+            return min(Cut(max(cut.cost + alarm, 0.0), cut.threshold), one_class)
+        up, down = up.merged(), down.merged()
+        ends = [side.mean + sign * 8 * side.deviation for side in (up, down) for sign in (-1, 1)]
+        low, high = min(map(np.min, ends)), max(map(np.max, ends))
+        # half a deviation tells valleys apart; fewer thresholds where atoms are many
+        most = min(_MOST_CUTS, _MOST_RATES // (len(up.mean) + len(down.mean)))
+        grid = np.linspace(low, high, int(np.clip(2 * (high - low) / deviation, 32, most)) + 1)
+
+        def cost(threshold: Any, up: Mixture = up, down: Mixture = down) -> Any:
+            return miss * up.below(threshold) + alarm * down.above(threshold)
+
+        cut = smooth_cut(cost, grid, cost(grid), 1e-9 * deviation)
+        exact = float(cost(cut.threshold, self.positive, self.negative))
+        return min(Cut(exact, cut.threshold), one_class)
 
     def sensitivity(self, specificity: float) -> Estimate:
         """True positive rate at the threshold with the given true negative rate."""

@@ -14,67 +14,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri, wrightomega
 
+from sparsetoken.model.cuts import Cut, smooth_cut
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.exact import crossing, mean_and_maximum
-from sparsetoken.oracles.extremes import REPLICATES, Rest, SoftmaxSums, softmax_sums
+from sparsetoken.oracles.exact import MeanOrMaximum
+from sparsetoken.oracles.extremes import Rest, SoftmaxSums, mean_of_replicates, softmax_sums
+from sparsetoken.oracles.thresholds import sampled_threshold
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.support.estimate import Estimate
 
 _FEW = 1 << 10  # draws for first looks
-_CLOSE = 0.2  # of a standard error: closer is not worth another evaluation
 _SHARPEST = 30.0  # the largest finite τ tried; its errors are within 1e-5 of the maximum's
-
-
-def mean_of_replicates(losses: FloatArray, sharpness: float | None = None) -> Estimate:
-    """Mean over all draws; standard error from the spread of the replicates' means.
-
-    An error of less than ten in N draws may rest on draws that did not occur: then the standard
-    error is 1/N at least.
-    """
-    means = losses.reshape(REPLICATES, -1).mean(axis=1)
-    value, spread = means.mean(), means.std(ddof=1) / math.sqrt(REPLICATES)
-    if value < 10 / len(losses):
-        spread = max(spread, 1 / len(losses))
-    return Estimate(value, spread, sharpness)
-
-
-class _ErrorAt(Protocol):
-    def __call__(self, strength: float, few: bool = False) -> Estimate: ...
-
-
-def sampled_threshold(error_at: _ErrorAt, error: float, guess: float) -> Estimate:
-    """Found with few draws, polished by secant steps in log error with all of them."""
-    strength = crossing(lambda at: error_at(at, few=True), error, 0.02, guess)
-    step = 0.02 * strength
-    ends = [math.log(error_at(at, few=True)) for at in (strength - step, strength + step)]
-    slope = (ends[1] - ends[0]) / (2 * step)
-    value = error_at(strength)
-    gap = math.log(value / error)
-    for _ in range(8):
-        if abs(gap) < max(1e-8, _CLOSE * value.standard_error / value):
-            break
-        step = -gap / slope
-        strength, before = strength + step, gap
-        value = error_at(strength)
-        gap = math.log(value / error)
-        if abs(step) > 1e-3 * strength:  # else the slope would be one of rounding
-            slope = (gap - before) / step
-    else:
-        # what is left is added below, along the slope; it must be small beside the sampling error
-        if abs(gap) > max(1e-6, value.standard_error / value):
-            raise ConvergenceError(
-                f"signal_threshold: log error off by {gap:.1e} at strength {strength:g} after 8 "
-                f"steps, its standard error {value.standard_error / value:.1e} is required"
-            )
-    return Estimate(
-        strength - gap / slope, value.standard_error / (value * abs(slope)), value.sharpness
-    )
 
 
 class _Sums(NamedTuple):
@@ -103,7 +57,7 @@ class AttentionOracle:
 
         A τ near the largest that is tried only repeats the maximum.
         """
-        exact = min(extreme.error(strength) for extreme in mean_and_maximum(self.task))
+        exact = MeanOrMaximum(self.task).error(strength)
         if strength == 0:
             return exact
         sampled = self._sampled(strength)
@@ -111,7 +65,7 @@ class AttentionOracle:
         return sampled if better and (sampled.sharpness or 0.0) < _SHARPEST / 2 else exact
 
     def threshold(self, error: float) -> Estimate:
-        exact = min(extreme.threshold(error) for extreme in mean_and_maximum(self.task))
+        exact = MeanOrMaximum(self.task).threshold(error)
         if self.error(float(exact)).standard_error == 0:
             return exact
         return min(exact, sampled_threshold(self._sampled, error, guess=exact))
@@ -126,17 +80,17 @@ class AttentionOracle:
 
         grid = np.append(0.0, np.geomspace(0.03, _SHARPEST, 13))
         draws = self.rest.rows(slice(_FEW))
-        losses = [self._best_cut(_sums(draws, tau, strength))[0] for tau in grid]
+        losses = [self._best_cut(_sums(draws, tau, strength)).cost for tau in grid]
         lowest = int(np.argmin(losses))
         if few:
             return Estimate(losses[lowest], sharpness=grid[lowest])
         draws = self.rest.rows(slice(8 * _FEW))
-        refined: dict[float, tuple[float, float]] = {}
+        refined: dict[float, Cut] = {}
 
         def loss(log_sharpness: float) -> float:
             tau = math.exp(log_sharpness) - 0.01  # so that τ = 0 is inside
             refined[tau] = self._best_cut(_sums(draws, tau, strength))
-            return refined[tau][0]
+            return refined[tau].cost
 
         last = len(grid) - 1
         valleys = [i for i in range(last) if losses[i] <= min(losses[max(i - 1, 0) : i + 2])]
@@ -144,19 +98,18 @@ class AttentionOracle:
             if losses[i] <= 1.05 * losses[lowest]:
                 low, high = np.log(grid[[max(i - 1, 0), min(i + 1, last)]] + 0.01).tolist()
                 minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.03})
-        tau = min(refined, key=lambda tau: refined[tau][0])
+        tau = min(refined, key=lambda tau: refined[tau].cost)
         sums = _sums(self.rest, tau, strength)
         half = len(sums.lower) // 2  # c for one half of the draws comes from the other half:
         one, two = sums.rows(slice(half)), sums.rows(slice(half, None))  # it cannot fit their noise
         parts = [
-            _losses(here, self.task.prevalence, self._best_cut(there)[1])
+            _losses(here, self.task.prevalence, self._best_cut(there).threshold)
             for here, there in ((one, two), (two, one))
         ]
         return mean_of_replicates(np.concatenate(parts), tau)
 
-    def _best_cut(self, sums: _Sums) -> tuple[float, float]:
-        """The smallest loss over c and that c: on a grid with few draws, then refined with all."""
-        from scipy.optimize import minimize_scalar
+    def _best_cut(self, sums: _Sums) -> Cut:
+        """On a grid with few draws, then refined with all."""
 
         def loss(cut: float, some: _Sums = sums) -> float:
             return float(_losses(some, self.task.prevalence, cut).mean())
@@ -165,15 +118,9 @@ class AttentionOracle:
         statistics = _statistics(few)
         low, high = statistics.min(), statistics.max()
         cuts = np.linspace(low, high + 0.3 * (high - low), 30)
-        best = cuts[np.argmin([loss(cut, few) for cut in cuts])]
-        width = 2 * (cuts[1] - cuts[0])
-        found = minimize_scalar(
-            loss,
-            bounds=(best - width, best + width),
-            method="bounded",
-            options={"xatol": 0.01 * width},
-        )
-        return float(found.fun), float(found.x)
+        losses = np.array([loss(cut, few) for cut in cuts])
+        # two steps to either side: few draws do not tell neighbours apart
+        return smooth_cut(loss, cuts, losses, 0.02 * (cuts[1] - cuts[0]), reach=2)
 
 
 def _sums(rest: Rest, sharpness: float, strength: float) -> _Sums:

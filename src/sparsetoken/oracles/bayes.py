@@ -8,18 +8,30 @@ in a negative one it is the largest.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr
+from scipy.special import ndtr
 
+from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.attention import mean_of_replicates, sampled_threshold
-from sparsetoken.oracles.exact import mean_and_maximum
-from sparsetoken.oracles.extremes import REPLICATES, Rest, Tokens, row_blocks
+from sparsetoken.oracles.exact import Gaussian, MeanOrMaximum
+from sparsetoken.oracles.extremes import (
+    LARGEST,
+    MOST_TOKENS,
+    REPLICATES,
+    Rest,
+    Tokens,
+    draw_rest,
+    drawn_tokens,
+    mean_of_replicates,
+    row_blocks,
+)
 from sparsetoken.oracles.symmetric import log_elementary
+from sparsetoken.oracles.thresholds import sampled_threshold
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
 
@@ -37,14 +49,14 @@ class BayesOracle:
 
     def error(self, strength: float, few: bool = False) -> Estimate:
         """The sampled error, held below those of the mean and the maximum, which are exact."""
-        bound = min(extreme.error(strength) for extreme in mean_and_maximum(self.task))
+        bound = MeanOrMaximum(self.task).error(strength)
         if strength == 0:
             return Estimate(bound)
         sampled = self._sampled(strength, few)
         return Estimate(min(bound, sampled), min(bound, sampled.standard_error))
 
     def threshold(self, error: float) -> Estimate:
-        guess = min(extreme.threshold(error) for extreme in mean_and_maximum(self.task))
+        guess = MeanOrMaximum(self.task).threshold(error)
         return sampled_threshold(self.error, error, guess)
 
     def _sampled(self, strength: float, few: bool) -> Estimate:
@@ -67,7 +79,7 @@ class BayesOracle:
         """log of what e_R(pe^{θg}) must exceed: (1−π)/π · e_R(p) · e^{Rθ²/2}."""
         size, length, prevalence = self.task.fixed_sparsity, self.task.length, self.task.prevalence
         if self.task.places is None:
-            log_sum = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
+            log_sum = float(log_choose(length, size))
         else:
             log_sum = log_elementary(np.log([self.task.places]), size)[1][0]
         return float(math.log((1 - prevalence) / prevalence) + log_sum + size * strength**2 / 2)
@@ -103,3 +115,30 @@ def sampled_orders(
         negative[rows] = np.argsort(ranks, axis=1)
         positive[rows] = np.argsort(ranks - task.sample_places(len(ranks), rng), axis=1)
     return positive, negative
+
+
+def bayes_oracle(
+    owner: str, task: Task, seed: int, most: int | None = None
+) -> Gaussian | BayesOracle:
+    """The Bayes test of a plain task, from at most so many draws.
+
+    Positions that never carry the signal are dropped: the likelihood ratio ignores them.
+    """
+    if task.places is not None:
+        weights = tuple(weight for weight in task.places if weight > 0)
+        places = None if len(set(weights)) == 1 else weights
+        task = replace(task, length=len(weights), places=places)
+    length, sparsity = task.length, task.fixed_sparsity
+    if sparsity == length:  # the places are known
+        return Gaussian(math.sqrt(sparsity), task.prevalence)
+    largest = length if task.places else max(LARGEST, 4 * sparsity)
+    drawn = drawn_tokens(length, sparsity, largest)
+    if drawn > MOST_TOKENS:
+        raise InvalidInput(
+            f"{owner}: the Bayes test must need at most {MOST_TOKENS} tokens of a sample "
+            "one by one (about five times sparsity, or length where that is less or places have "
+            f"weights), got {drawn} for length {length} and sparsity {sparsity}"
+        )
+    rest = draw_rest(length, sparsity, seed, largest=largest, most=most)
+    orders = sampled_orders(task, len(rest.lower), seed) if task.places else None
+    return BayesOracle(task, rest, orders)

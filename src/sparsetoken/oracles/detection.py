@@ -32,17 +32,20 @@ never looked at: their sum is a Gamma variable.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import ndtr
 
+from sparsetoken.model.cuts import counted_cut
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.attention import AttentionOracle, mean_of_replicates
-from sparsetoken.oracles.bayes import BayesOracle
-from sparsetoken.oracles.exact import mean_and_maximum, not_plain
-from sparsetoken.oracles.extremes import LARGEST, MOST_TOKENS, draw_rest, drawn_tokens
+from sparsetoken.oracles.attention import AttentionOracle
+from sparsetoken.oracles.bayes import bayes_oracle
+from sparsetoken.oracles.exact import MeanOrMaximum, not_plain
+from sparsetoken.oracles.extremes import draw_rest, mean_of_replicates
+from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
@@ -79,7 +82,7 @@ def rare_and_weak(length: int, rarity: float, amplitude: float) -> Task:
     """The task with R = L^{1−b}, rounded, and θ = √(2r log L), at prevalence ½.
 
     >>> task = rare_and_weak(1000, rarity=0.7, amplitude=0.3)
-    >>> task.sparsity, round(task.strength, 3)
+    >>> task.fixed_sparsity, round(task.fixed_strength, 3)
     (8, 2.036)
     """
     owner = "rare_and_weak"
@@ -125,37 +128,26 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
         raise InvalidInput(f"{owner}: test must be one of {', '.join(TESTS)}, got {test!r}")
     if not task.is_plain:
         raise not_plain(owner, task)
-    length, sparsity = task.length, task.fixed_sparsity
-    whole(owner, "sparsity", sparsity, least=1, most=length - 1, why="the length − 1")
-    if test in ("pooled", "maximum"):
-        return mean_and_maximum(task)[test == "maximum"].error(task.fixed_strength)
-    if test == "higher criticism":
-        return _higher_criticism_error(task, draws, seed)
-    if test == "attention":
-        rest = draw_rest(length, sparsity, seed, most=draws)
-        return AttentionOracle(task, rest).error(task.fixed_strength)
-    largest = max(LARGEST, 4 * sparsity)
-    if drawn_tokens(length, sparsity, largest) > MOST_TOKENS:
-        raise InvalidInput(
-            f"{owner}: sparsity must be at most about {MOST_TOKENS // 5} for the Bayes test of "
-            f"{length} tokens, got {sparsity}"
-        )
-    rest = draw_rest(length, sparsity, seed, largest=largest, most=draws)
-    return BayesOracle(task, rest).error(task.fixed_strength)
+    whole(
+        owner, "sparsity", task.fixed_sparsity, least=1, most=task.length - 1, why="the length − 1"
+    )
+    return _ERRORS[test](task, draws, seed)
 
 
 def _higher_criticism_error(task: Task, draws: int, seed: int) -> Estimate:
     """The threshold for one half of the draws comes from the other: it cannot fit their noise."""
     if task.fixed_strength == 0:
-        return Estimate(min(task.prevalence, 1 - task.prevalence))
+        return Estimate(trivial_error(task.prevalence))
     positive = higher_criticism(
         task.length, task.fixed_sparsity, task.fixed_strength, draws, [seed, 1]
     )
     negative = _without_signal(task.length, draws, seed)
     losses = np.empty(draws)
+    gains = np.repeat([task.prevalence, task.prevalence - 1], draws // 2)
     halves = slice(draws // 2), slice(draws // 2, None)
     for here, there in (halves, halves[::-1]):
-        cut = _best_cut(positive[there], negative[there], task.prevalence)
+        values = np.concatenate([positive[there], negative[there]])
+        cut = counted_cut(values, gains).threshold
         losses[here] = task.prevalence * (positive[here] <= cut)
         losses[here] += (1 - task.prevalence) * (negative[here] > cut)
     return mean_of_replicates(losses)
@@ -171,12 +163,12 @@ def higher_criticism(
 ) -> FloatArray:
     """HC of independent samples, R of their L tokens shifted by θ; shape (draws,)."""
     rng = np.random.default_rng(seed)
-    found = np.empty(draws)
+    statistics = np.empty(draws)
     noise = length - sparsity
     seen = min(length // 2, noise)
     size = max(1, _BLOCK // length)
     for start in range(0, draws, size):
-        block = found[start : start + size]
+        block = statistics[start : start + size]
         tails = np.cumsum(rng.standard_exponential((len(block), seen)), axis=1)
         tails /= tails[:, -1:] + rng.standard_gamma(noise + 1 - seen, (len(block), 1))
         if sparsity:
@@ -188,21 +180,22 @@ def higher_criticism(
         ranks = np.arange(1, tails.shape[1] + 1) / length
         scores = (ranks - tails) / np.sqrt(tails * (1 - tails))
         block[:] = math.sqrt(length) * scores.max(axis=1)
-    return found
+    return statistics
 
 
-def _best_cut(positive: FloatArray, negative: FloatArray, prevalence: float) -> float:
-    """c with the least π·share of positives ≤ c + (1−π)·share of negatives > c."""
-    values = np.concatenate([positive, negative])
-    weights = np.repeat(
-        [prevalence / len(positive), -(1 - prevalence) / len(negative)],
-        [len(positive), len(negative)],
-    )
-    order = np.argsort(values)
-    return middle_cut(values[order], np.cumsum(weights[order]))
+def _attention_error(task: Task, draws: int, seed: int) -> Estimate:
+    rest = draw_rest(task.length, task.fixed_sparsity, seed, most=draws)
+    return AttentionOracle(task, rest).error(task.fixed_strength)
 
 
-def middle_cut(values: FloatArray, losses: FloatArray) -> float:
-    """Half-way between the value with the least loss and the next: best for values not yet seen."""
-    best = int(np.argmin(losses))
-    return float(values[best : best + 2].mean())
+def _bayes_error(task: Task, draws: int, seed: int) -> Estimate:
+    return bayes_oracle("detection_error", task, seed, most=draws).error(task.fixed_strength)
+
+
+_ERRORS: dict[Test, Callable[[Task, int, int], Estimate]] = {
+    "pooled": lambda task, draws, seed: MeanOrMaximum(task).mean.error(task.fixed_strength),
+    "attention": _attention_error,
+    "maximum": lambda task, draws, seed: MeanOrMaximum(task).maximum.error(task.fixed_strength),
+    "higher criticism": _higher_criticism_error,
+    "bayes": _bayes_error,
+}

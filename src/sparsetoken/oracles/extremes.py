@@ -23,13 +23,16 @@ kept at their means.)
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
+from sparsetoken.model.clouds import uniform_cloud
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.estimate import Estimate
 
 REPLICATES = 16  # independent scrambles: their spread is the standard error
 ALL_DRAWN = 512  # tokens up to which every one is drawn
@@ -37,8 +40,21 @@ LARGEST = 256  # tokens drawn of a longer block
 MOST_NUMBERS = 10_500_000  # kept for one class of samples: 84 MB
 MOST_TOKENS = MOST_NUMBERS >> 10  # what can be drawn one by one: 2^10 samples of them are kept
 _MOST_SAMPLES = 1 << 16
-_SOBOL_DIMENSIONS = 1200  # beyond, pseudo-random numbers are as good
+SOBOL_DIMENSIONS = 1200  # beyond, pseudo-random numbers are as good
 _ROOT_TAU = np.sqrt(2 * np.pi)
+
+
+def mean_of_replicates(losses: FloatArray, sharpness: float | None = None) -> Estimate:
+    """Mean over all draws; standard error from the spread of the replicates' means.
+
+    An error of less than ten in N draws may rest on draws that did not occur: then the standard
+    error is 1/N at least.
+    """
+    means = losses.reshape(REPLICATES, -1).mean(axis=1)
+    value, spread = means.mean(), means.std(ddof=1) / math.sqrt(REPLICATES)
+    if value < 10 / len(losses):
+        spread = max(spread, 1 / len(losses))
+    return Estimate(value, spread, sharpness)
 
 
 class Tokens(NamedTuple):
@@ -76,7 +92,7 @@ def draw_tokens(
         for n, k in zip(counts, kept, strict=True)
     ]
     for replicate, stream in enumerate(seed.spawn(REPLICATES)):
-        points = _uniform_points(size, sum(widths), np.random.default_rng(stream))
+        points = uniform_cloud(sum(widths), stream, size, SOBOL_DIMENSIONS)
         rows = slice(replicate * size, (replicate + 1) * size)
         for tokens, n, part in zip(
             blocks, counts, np.split(points, np.cumsum(widths)[:-1], axis=1), strict=True
@@ -145,19 +161,6 @@ def sample_size(width: int) -> int:
     """Draws of `width` numbers each: a power of two between 2^10 and 2^16 that memory allows."""
     fitting = MOST_NUMBERS // max(width, 1)
     return min(_MOST_SAMPLES, max(1 << 10, 1 << max(fitting.bit_length() - 1, 0)))
-
-
-def _uniform_points(size: int, width: int, rng: np.random.Generator) -> FloatArray:
-    """(size, width) points in the open cube: scrambled Sobol, or pseudo-random if very many."""
-    if width == 0:
-        return np.empty((size, 0))
-    if width > _SOBOL_DIMENSIONS:
-        return np.maximum(rng.random((size, width)), 2.0**-53)
-    from scipy.stats import qmc  # heavy: only when something is drawn
-
-    points: FloatArray = qmc.Sobol(width, scramble=True, rng=rng).random(size)
-    points += 2.0**-31  # the middle of the cells of 30-bit points: never 0 or 1
-    return points
 
 
 def _largest(points: FloatArray, n: int) -> FloatArray:

@@ -9,10 +9,10 @@ Tokens enter through g_l = ⟨x_l, ξ⟩ ~ N(θv_l, 1). The best error over all 
 * the Bayes test: e_R(pe^{θg})/e_R(p) · e^{−Rθ²/2} against (1−π)/π, p the position weights. It is
   the floor under every classifier.
 
-Tasks whose strength or sparsity vary or whose tokens share noise, and weightings other than
-softmax, are the business of `sampled`.
+Any other classifier, task or weighting is met with the best linear readout of its law (`laws`), and
+its Bayes error with draws of the posterior (`posterior`).
 
-The last two are sampled with one token integrated out. Standard errors are spreads over 16
+Attention and Bayes are sampled with one token integrated out. Standard errors are spreads over 16
 independent scrambles of a Sobol sequence. For more than 512 tokens see `extremes`, whose central
 limit is the only approximation.
 """
@@ -20,16 +20,20 @@ limit is the only approximation.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Protocol
+from functools import singledispatch
+from typing import Any, Protocol
 
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.task import Task
-from sparsetoken.model.weightings import SOFTMAX
-from sparsetoken.oracles import extremes, sampled
+from sparsetoken.model.weightings import SOFTMAX, HardMax
 from sparsetoken.oracles.attention import AttentionOracle
-from sparsetoken.oracles.bayes import BayesOracle, sampled_orders
-from sparsetoken.oracles.exact import Gaussian, LinearOracle, not_plain, trivial_error
+from sparsetoken.oracles.bayes import bayes_oracle
+from sparsetoken.oracles.exact import Gaussian, MeanOrMaximum, not_plain
+from sparsetoken.oracles.extremes import draw_rest
+from sparsetoken.oracles.laws import LawOracle
+from sparsetoken.oracles.linear import LinearOracle
+from sparsetoken.oracles.posterior import posterior_error
+from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
@@ -38,9 +42,9 @@ from sparsetoken.support.estimate import Estimate
 def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estimate:
     """The smallest error of a classifier on a task over all its parameters, ξ known.
 
-    `classifier` is Pooled(), Vectorized() or Attention(). The cosine and sharpness of a frozen
-    `Attention` are ignored: here the query points along ξ, and the result's `sharpness` is the best
-    (inf for the maximum). Only a finite best sharpness is sampled; then `seed` matters.
+    The cosine and sharpness of a frozen `Attention` are ignored: here the query points along ξ, and
+    the result's `sharpness` is the best (inf for the maximum). Only softmax attention draws anew
+    with another `seed`, where its best sharpness is finite.
 
     >>> task = Task(length=10, sparsity=1, strength=3.0)
     >>> round(oracle_error(task, Pooled()), 6)
@@ -51,16 +55,8 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     """
     _check_task("oracle_error", task)
     seed = whole("oracle_error", "seed", seed, least=0)
-    usual = not isinstance(classifier, Attention) or classifier.weighting == SOFTMAX
-    if task.is_plain and usual:
-        return _oracle("oracle_error", task, classifier, seed).error(task.fixed_strength)
-    if isinstance(classifier, Pooled):
-        return sampled.pooled_error(task)
-    if isinstance(classifier, Attention):
-        return sampled.weighted_error(task, classifier.weighting, seed)
-    if isinstance(classifier, Vectorized):
-        raise not_plain("oracle_error", task, "for Vectorized")
-    raise _unknown("oracle_error", classifier)
+    _check_classifier("oracle_error", classifier)
+    return _oracle(classifier, task, seed).error(task.strength)
 
 
 def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
@@ -75,8 +71,8 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     if not task.is_plain:
         if not task.uniform_places:
             raise not_plain("bayes_error", task, "with position weights")
-        return sampled.likelihood_error(task, seed)
-    return _bayes_oracle("bayes_error", task, seed).error(task.fixed_strength)
+        return posterior_error(task, seed)
+    return bayes_oracle("bayes_error", task, seed).error(task.fixed_strength)
 
 
 def signal_threshold(
@@ -96,20 +92,15 @@ def signal_threshold(
     _check_task(owner, task)
     seed = whole(owner, "seed", seed, least=0)
     error = real(owner, "error", error, above=0, below=0.5)
-    if classifier is not None and not isinstance(classifier, Pooled | Vectorized | Attention):
-        raise _unknown(owner, classifier)
+    if classifier is not None:
+        _check_classifier(owner, classifier)
     if not task.is_plain:
         raise not_plain(owner, task)
-    if isinstance(classifier, Attention) and classifier.weighting != SOFTMAX:
-        raise InvalidInput(
-            f"{owner}: weighting must be Softmax(), got {classifier.weighting!r}; "
-            "oracle_error takes any"
-        )
     if error >= trivial_error(task.prevalence):
         return Estimate(0.0)
     if classifier is None:
-        return _bayes_oracle(owner, task, seed).threshold(error)
-    return _oracle(owner, task, classifier, seed).threshold(error)
+        return bayes_oracle(owner, task, seed).threshold(error)
+    return _oracle(classifier, task, seed).threshold(error)
 
 
 def _check_task(owner: str, task: object) -> None:
@@ -117,50 +108,48 @@ def _check_task(owner: str, task: object) -> None:
         raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
 
 
-class _Oracle(Protocol):
-    """What `oracle_error` and `signal_threshold` ask: the error at θ, and its inverse."""
+def _check_classifier(owner: str, classifier: object) -> None:
+    if isinstance(classifier, type) or not callable(getattr(classifier, "law", None)):
+        raise InvalidInput(
+            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
+            f"got {classifier!r}"
+        )
 
-    def error(self, strength: float) -> Estimate: ...
+
+class Oracle(Protocol):
+    """The error at a strength, and the strength at which an error is reached."""
+
+    def error(self, strength: Any) -> Estimate: ...
 
     def threshold(self, error: float) -> Estimate: ...
 
 
-def _oracle(owner: str, task: Task, classifier: Classifier, seed: int) -> _Oracle:
-    gain = task.fixed_sparsity / math.sqrt(task.length)
-    if isinstance(classifier, Pooled):
-        return Gaussian(gain, task.prevalence)
-    if isinstance(classifier, Vectorized):
-        return LinearOracle(task)
-    if isinstance(classifier, Attention):
-        if task.fixed_sparsity == task.length:  # the mean is then the likelihood ratio
-            return Gaussian(gain, task.prevalence, sharpness=0.0)
-        return AttentionOracle(task, extremes.draw_rest(task.length, task.fixed_sparsity, seed))
-    raise _unknown(owner, classifier)
+@singledispatch
+def _oracle(classifier: Classifier, task: Task, seed: int) -> Oracle:
+    """What a classifier's law allows; below, what is known to be better, or exact."""
+    return LawOracle(classifier, task)
 
 
-def _unknown(owner: str, classifier: object) -> InvalidInput:
-    return InvalidInput(
-        f"{owner}: classifier must be Pooled(), Vectorized() or Attention(), got {classifier!r}"
-    )
+@_oracle.register
+def _(classifier: Pooled, task: Task, seed: int) -> Oracle:
+    if not task.is_plain:
+        return LawOracle(classifier, task)
+    return Gaussian(task.fixed_sparsity / math.sqrt(task.length), task.prevalence)
 
 
-def _bayes_oracle(owner: str, task: Task, seed: int) -> _Oracle:
-    """Positions that never carry the signal are dropped: the likelihood ratio ignores them."""
-    if task.places is not None:
-        weights = tuple(weight for weight in task.places if weight > 0)
-        places = None if len(set(weights)) == 1 else weights
-        task = replace(task, length=len(weights), places=places)
-    length, sparsity = task.length, task.fixed_sparsity
-    if sparsity == length:  # the places are known
-        return Gaussian(math.sqrt(sparsity), task.prevalence)
-    largest = length if task.places else max(extremes.LARGEST, 4 * sparsity)
-    drawn = extremes.drawn_tokens(length, sparsity, largest)
-    if drawn > extremes.MOST_TOKENS:
-        raise InvalidInput(
-            f"{owner}: the Bayes test must need at most {extremes.MOST_TOKENS} tokens of a sample "
-            "one by one (about five times sparsity, or length where that is less or places have "
-            f"weights), got {drawn} for length {length} and sparsity {sparsity}"
-        )
-    rest = extremes.draw_rest(length, sparsity, seed, largest=largest)
-    orders = sampled_orders(task, len(rest.lower), seed) if task.places else None
-    return BayesOracle(task, rest, orders)
+@_oracle.register
+def _(classifier: Vectorized, task: Task, seed: int) -> Oracle:
+    if not task.is_plain:
+        raise not_plain("oracle_error", task, "for Vectorized")
+    return LinearOracle(task)
+
+
+@_oracle.register
+def _(classifier: Attention, task: Task, seed: int) -> Oracle:
+    if task.is_plain and task.sparsity == task.length:  # the mean is then the likelihood ratio
+        return MeanOrMaximum(task).mean
+    if task.is_plain and classifier.weighting == HardMax():
+        return MeanOrMaximum(task)
+    if task.is_plain and classifier.weighting == SOFTMAX:
+        return AttentionOracle(task, draw_rest(task.length, task.sparsity, seed))
+    return LawOracle(Attention(weighting=classifier.weighting), task)  # τ = 0 is among those tried

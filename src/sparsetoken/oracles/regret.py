@@ -18,13 +18,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import expit
 
+from sparsetoken.model.cuts import counted_cut
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.detection import middle_cut
 from sparsetoken.oracles.exact import not_plain
-from sparsetoken.oracles.extremes import LARGEST
-from sparsetoken.oracles.symmetric import POWERS, log_elementary
+from sparsetoken.oracles.posterior import log_likelihood_ratio
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import whole
 from sparsetoken.support.estimate import Estimate
@@ -48,8 +47,8 @@ def attention_regret(task: Task, *, draws: int = 1 << 10, seed: int = 0) -> Regr
     `draws` samples of each class are drawn. Sharpness and threshold for each eighth of them are the
     best for the others.
 
-    >>> found = attention_regret(Task(100, 8, 1.5), draws=2048)
-    >>> abs(found.bayes - 0.192) < 0.01, found.regret < 0.002, found.regret.standard_error < 3e-4
+    >>> bayes, regret = attention_regret(Task(100, 8, 1.5), draws=2048)
+    >>> abs(bayes - 0.192) < 0.01, regret < 0.002, regret.standard_error < 3e-4
     (True, True, True)
     """
     owner = "attention_regret"
@@ -60,6 +59,7 @@ def attention_regret(task: Task, *, draws: int = 1 << 10, seed: int = 0) -> Regr
     whole(owner, "length", task.length, least=2, most=_LONGEST)
     rng = np.random.default_rng([seed, 3])
     odds, statistics = np.empty((2, draws)), np.empty((2, draws, _STEPS + 2))
+    level = math.log((1 - task.prevalence) / task.prevalence)
     size = max(1, _BLOCK // task.length)
     for positive in (0, 1):
         for start in range(0, draws, size):
@@ -68,7 +68,7 @@ def attention_regret(task: Task, *, draws: int = 1 << 10, seed: int = 0) -> Regr
             tokens[:, : positive * task.fixed_sparsity] += (
                 task.fixed_strength
             )  # no statistic minds the order
-            odds[positive, rows] = _log_odds(tokens, task)
+            odds[positive, rows] = log_likelihood_ratio(task, tokens) - level
             statistics[positive, rows] = _statistics(tokens, task.fixed_strength)
     posterior = expit(odds)
     weights = np.array([[1 - task.prevalence], [task.prevalence]])
@@ -92,43 +92,17 @@ def _mean(losses: FloatArray, sharpness: float | None = None) -> Estimate:
     return Estimate(losses.mean(), spread, sharpness)
 
 
-def _log_odds(tokens: FloatArray, task: Task) -> FloatArray:
-    """log of π/(1−π) · e_R(e^{θg})/C(L, R) · e^{−Rθ²/2}."""
-    length, size, prevalence = task.length, task.fixed_sparsity, task.prevalence
-    level = gammaln(length + 1) - gammaln(size + 1) - gammaln(length - size + 1)
-    level += size * task.fixed_strength**2 / 2 + math.log((1 - prevalence) / prevalence)
-    if size == length:
-        return np.asarray(task.fixed_strength * tokens.sum(axis=1) - level)
-    kept = max(LARGEST, 4 * size)
-    if length <= 2 * kept:
-        return np.asarray(log_elementary(task.fixed_strength * tokens, size)[1] - level)
-    parted = task.fixed_strength * np.partition(tokens, length - kept, axis=1)
-    small, large = parted[:, : length - kept], parted[:, length - kept :]
-    log_powers = _log_powers(small, large.min(axis=1))
-    return np.asarray(log_elementary(large, size, log_powers=log_powers)[1] - level)
-
-
-def _log_powers(log_values: FloatArray, scale: FloatArray) -> FloatArray:
-    """log Σ x^i for i = 1, 2, … from log x ≤ `scale`; shape (POWERS, N)."""
-    value = np.exp(log_values - scale[:, None])
-    power, found = value.copy(), np.empty((POWERS, len(log_values)))
-    for i in range(POWERS):
-        found[i] = (i + 1) * scale + np.log(power.sum(axis=1))
-        power *= value
-    return found
-
-
 def _statistics(tokens: FloatArray, strength: float) -> FloatArray:
     """⟨softmax(τg), g⟩ at τ = 0, 0.1θ, …, and the maximum; shape (n, steps + 2)."""
     top = tokens.max(axis=1)
     ratio = np.exp(0.1 * strength * (tokens - top[:, None]))
     weights = np.ones_like(tokens)
-    found = np.empty((len(tokens), _STEPS + 2))
+    statistics = np.empty((len(tokens), _STEPS + 2))
     for step in range(_STEPS + 1):
-        found[:, step] = np.einsum("nl,nl->n", weights, tokens) / weights.sum(axis=1)
+        statistics[:, step] = np.einsum("nl,nl->n", weights, tokens) / weights.sum(axis=1)
         weights *= ratio
-    found[:, -1] = top
-    return found
+    statistics[:, -1] = top
+    return statistics
 
 
 def _best_test(statistics: FloatArray, gains: FloatArray) -> tuple[int, float]:
@@ -137,12 +111,9 @@ def _best_test(statistics: FloatArray, gains: FloatArray) -> tuple[int, float]:
     That error is a constant plus the sum of `gains`, 2η − 1 with weights, where T ≤ c. Sharpnesses
     that differ by less than one sample are equal: the middle one is taken.
     """
-    cuts, least = [], []
-    for values in statistics.reshape(-1, statistics.shape[-1]).T:
-        order = np.argsort(values)
-        sums = np.cumsum(gains.ravel()[order])
-        cuts.append(middle_cut(values[order], sums))
-        least.append(sums.min())
-    good = np.flatnonzero(np.array(least) <= min(least) + np.abs(gains).max())
+    columns = statistics.reshape(-1, statistics.shape[-1]).T
+    cuts = [counted_cut(values, gains.ravel()) for values in columns]
+    costs = np.array([cut.cost for cut in cuts])
+    good = np.flatnonzero(costs <= costs.min() + np.abs(gains).max())
     best = int(good[len(good) // 2])
-    return best, cuts[best]
+    return best, cuts[best].threshold

@@ -11,36 +11,48 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sparsetoken.oracles.extremes import Tokens, hidden_moments
+from sparsetoken.oracles.extremes import LARGEST, Tokens, hidden_moments
 from sparsetoken.support.arrays import FloatArray
 
 _MOST_HALF_NODES = 16  # the circle has up to 2·16 + 1 nodes
-POWERS = 12  # powers of the hidden tokens kept in log Π(1 + xz); |xz| ≤ 1/3
+_POWERS = 12  # powers of small values kept in log Π(1 + xz); |xz| ≤ 1/3
 
 
 def log_elementary(
-    log_values: FloatArray,
-    size: int,
-    hidden: tuple[Tokens, float] | None = None,
-    log_powers: FloatArray | None = None,
+    log_values: FloatArray, size: int, hidden: tuple[Tokens, float] | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """log e_{R−1}(x) and log e_R(x) for every row of log x, shape (N, n), 1 ≤ R = size ≤ n.
 
-    `hidden` = (tokens, θ) adds the hidden tokens of `tokens`, with values e^{θg}. `log_powers`,
-    shape (POWERS, N), adds values through log Σ x^i, i = 1, 2, …: none may be above the 4R-th
-    largest of the others. Holds about 100·N·n bytes: give it `row_blocks` at a time.
+    `hidden` = (tokens, θ) adds the hidden tokens of `tokens`, with values e^{θg}. Of many values
+    the small ones enter through their power sums. Holds about 100·N·n bytes: give it `row_blocks`
+    at a time.
 
     >>> lower, upper = log_elementary(np.log([[1.0, 2.0, 3.0]]), 2)
     >>> np.exp([lower[0], upper[0]]).round(9).tolist()
     [6.0, 11.0]
     """
-    if log_powers is None:
-        log_powers = np.empty((0, len(log_values)))
+    log_powers, order = np.empty((0, len(log_values))), _POWERS if size > 1 else 1
+    kept, count = max(LARGEST, 4 * size), log_values.shape[1]
     if hidden is not None and hidden[0].hidden:
-        log_powers = _hidden_powers(*hidden, POWERS if size > 1 else 1)
+        log_powers = _hidden_powers(*hidden, order)
+    elif count > 2 * kept:
+        parted = np.partition(log_values, count - kept, axis=1)
+        log_values = parted[:, count - kept :]
+        log_powers = _log_powers(parted[:, : count - kept], log_values.min(axis=1), order)
     if size == 1:
-        return np.zeros(len(log_values)), _log_sum(log_values, log_powers[:1])
+        return np.zeros(len(log_values)), _log_sum(log_values, log_powers)
     return _on_circle(log_values, size, log_powers)
+
+
+def _log_powers(log_values: FloatArray, scale: FloatArray, order: int) -> FloatArray:
+    """log Σ x^i for i = 1, …, order from log x ≤ `scale`; shape (order, N)."""
+    value = np.exp(log_values - scale[:, None])
+    power, sums = value.copy(), np.empty((order, len(log_values)))
+    for i in range(order):
+        with np.errstate(divide="ignore"):  # all may be too small for a float
+            sums[i] = (i + 1) * scale + np.log(power.sum(axis=1))
+        power *= value
+    return sums
 
 
 def _log_sum(values: FloatArray, log_powers: FloatArray) -> FloatArray:

@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sparsetoken.model.attention import normal_cloud
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query, Vectorized
+from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsetoken.model.attention import normal_cloud
 from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.losses import Loss, Square
 from sparsetoken.model.protocol import Protocol

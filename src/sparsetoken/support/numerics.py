@@ -9,6 +9,9 @@ the reference values again (`python tests/reference/make_numerics.py`): a test c
    by some percent beyond a few hundred samples per dimension)
 3. a simulated training set of one class has a test error, that of naming the class always; fits at
    the edge of separability with a tiny ridge, which had none
+4. oracles of tasks beyond the paper's and of other weightings move within their standard errors;
+   the cost of a plan counts every atom (up to 0.2 %); laws of 513 to 1023 tokens have their tails
+   (errors rise by up to 10 %)
 """
 
-NUMERICS = 3
+NUMERICS = 4

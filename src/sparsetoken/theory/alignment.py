@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsetoken.model.attention import normal_cloud
 from sparsetoken.model.classifiers import Query
+from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task

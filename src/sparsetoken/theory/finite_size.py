@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.model.attention import normal_cloud
 from sparsetoken.model.classifiers import Classifier, Pooled, Query
+from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query

@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, ndtr
+from scipy.special import ndtr
 
 from sparsetoken.model.classifiers import Classifier, Query
 from sparsetoken.model.law import FeatureLaw, Readout
+from sparsetoken.model.places import log_choose
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
@@ -71,7 +72,7 @@ def class_counts(task: Task, n: float) -> tuple[FloatArray, FloatArray]:
     rarer = min(task.prevalence, 1 - task.prevalence)
     most = min(int(n * rarer + 12 * math.sqrt(n * rarer) + 40), math.ceil(n) - 1)
     rare = np.arange(1, max(most, 1) + 1, dtype=float)
-    log_chance = gammaln(n + 1) - gammaln(rare + 1) - gammaln(n - rare + 1)
+    log_chance = log_choose(n, rare)
     log_chance += rare * math.log(rarer) + (n - rare) * math.log1p(-rarer)
     chances = np.exp(log_chance - log_chance.max())
     counts = rare if task.prevalence <= 0.5 else n - rare
