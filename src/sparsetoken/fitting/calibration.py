@@ -48,6 +48,7 @@ def fit_sigmoid(scores: FloatArray, labels: FloatArray, weights: FloatArray) -> 
         Logistic(),
         _LEAST_RIDGE,
         weights=np.concatenate([weights * target, weights * (1 - target)]),
+        start=(np.array([scale]), 0.0),  # scores of a logistic readout are nearly calibrated
     )
     slope = float(fitted.weights[0]) / scale
     if slope <= 0:  # scores say nothing, or the opposite: only the prevalence is left

@@ -184,7 +184,7 @@ class _Steps:
         inverse = 1.0 / (scale + ridge)
         residual = lift * (gradient.bias / total) - xp.astype(gradient.weights, matrix.dtype)
         solution = xp.zeros_like(residual)
-        small = accuracy * float(xp.linalg.vector_norm(residual))
+        small = accuracy**2 * float(residual @ residual)
         preconditioned = inverse * residual
         toward, energy = preconditioned, float(residual @ preconditioned)
         products = 0
@@ -195,7 +195,7 @@ class _Steps:
             length = energy / float(toward @ pushed)
             solution = solution + length * toward
             residual = residual - length * pushed
-            if float(xp.linalg.vector_norm(residual)) <= small:
+            if float(residual @ residual) <= small:
                 break
             preconditioned = inverse * residual
             energy, last = float(residual @ preconditioned), energy
