@@ -39,7 +39,7 @@ ROOMS = {
         "weightings boundary departures universality architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
-    "planning": "trust metrics descent tuning tuners inverse options outlook advice plan".split(),
+    "planning": "trust metrics ridges tuning unknowns report plan outlook".split(),
     "bags": (
         "bags mixture whitening query readout classification estimators comparison diagnosis "
         "findings pilot readers storage"

@@ -9,8 +9,7 @@ import numpy as np
 
 from sparsetoken.bags.diagnosis import Diagnosis
 from sparsetoken.model.task import Task
-from sparsetoken.planning.advice import Plan
-from sparsetoken.planning.plan import plan
+from sparsetoken.planning.plan import Plan, plan
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text
