@@ -39,7 +39,7 @@ ROOMS = {
         "weightings boundary departures universality architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
-    "planning": "trust metrics ridges tuning unknowns report plan outlook".split(),
+    "planning": "trust metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
         "bags mixture whitening query readout classification estimators comparison diagnosis "
         "findings pilot readers storage"

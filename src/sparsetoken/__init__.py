@@ -68,13 +68,13 @@ if TYPE_CHECKING:
     from sparsetoken.oracles.oracle import bayes_error as bayes_error
     from sparsetoken.oracles.oracle import oracle_error as oracle_error
     from sparsetoken.oracles.oracle import signal_threshold as signal_threshold
+    from sparsetoken.planning.advice import Plan as Plan
     from sparsetoken.planning.outlook import Outlook as Outlook
     from sparsetoken.planning.outlook import crossover as crossover
     from sparsetoken.planning.outlook import floors as floors
     from sparsetoken.planning.outlook import outlook as outlook
     from sparsetoken.planning.outlook import sensitivities as sensitivities
     from sparsetoken.planning.outlook import tuned_curve as tuned_curve
-    from sparsetoken.planning.plan import Plan as Plan
     from sparsetoken.planning.plan import plan as plan
     from sparsetoken.reproduction.reproduce import reproduce as reproduce
     from sparsetoken.simulation.experiment import simulate as simulate
@@ -146,7 +146,8 @@ _HOMES = {
     "studies.sweep": ("OutdatedRows", "sweep"),
     "studies.rehearsal": ("rehearse",),
     "reproduction.reproduce": ("reproduce",),
-    "planning.plan": ("plan", "Plan"),
+    "planning.plan": ("plan",),
+    "planning.advice": ("Plan",),
     "planning.outlook": (
         "outlook",
         "Outlook",

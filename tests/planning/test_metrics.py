@@ -128,6 +128,7 @@ TASK = st.Task(10, 1, 5.0)
         ({"target_cost": 9, "cost_false_negative": 10}, "target_cost must be below 0.5"),
         ({"samples": 100, "metric": "f1"}, "metric must be one of 'error', 'auc'"),
         ({"target": 0.9, "target_auc": 0.9}, "one target must be given"),
+        ({"target": 0.1, "target_error": 0.1}, "one target must be given, got target and target_e"),
         ({"target": 0.9, "metric": "f1"}, "metric must be one of 'error', 'auc'"),
         ({"target_auc": 0.9, "metric": "error"}, "metric must be 'auc' with target_auc"),
         ({"target_error": 0.1, "unknown": "strength"}, "two unknowns, samples and strength"),

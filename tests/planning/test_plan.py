@@ -13,7 +13,7 @@ import pytest
 import sparsetoken as st
 import sparsetoken.planning.plan as planner
 from sparsetoken.planning import outlook as around
-from sparsetoken.planning.plan import Check
+from sparsetoken.planning.advice import Check
 from sparsetoken.planning.report import check_words
 from sparsetoken.planning.tuning import tuners
 from sparsetoken.support.errors import InvalidInput

@@ -9,7 +9,8 @@ import numpy as np
 
 from sparsetoken.bags.diagnosis import Diagnosis
 from sparsetoken.model.task import Task
-from sparsetoken.planning.plan import Plan, plan
+from sparsetoken.planning.advice import Plan
+from sparsetoken.planning.plan import plan
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text

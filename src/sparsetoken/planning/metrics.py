@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -39,9 +39,6 @@ class Baseline(NamedTuple):
     words: str
 
 
-_COIN = "a coin"
-
-
 def _one_class(prevalence: float, miss: float = 1.0, alarm: float = 1.0) -> Baseline:
     """One class for all: the cheaper one."""
     return min(
@@ -57,15 +54,11 @@ class Metric(ABC):
     """
 
     name: ClassVar[str]
+    needs: ClassVar[str] = ""  # arguments without which it means nothing, in words
     higher_is_better: ClassVar[bool] = False
     # Whether it counts at the classifier's own threshold, which is what a finite training set gets
     # wrong. Else the limit, given the query, stands for all training sets in drafts.
     own_threshold: ClassVar[bool] = False
-
-    @classmethod
-    def of(cls, **parameters: float) -> Self:
-        """With the arguments of `plan` that were given."""
-        return cls(**parameters)
 
     @abstractmethod
     def value(self, scores: Scores) -> float:
@@ -190,7 +183,7 @@ class Auc(Metric):
         return scores.auc
 
     def baseline(self, task: Task) -> Baseline:
-        return Baseline(0.5, _COIN)
+        return Baseline(0.5, "a coin")
 
 
 @dataclass(frozen=True)
@@ -204,7 +197,7 @@ class AveragePrecision(Metric):
         return scores.average_precision
 
     def baseline(self, task: Task) -> Baseline:
-        return Baseline(1 - task.prevalence, _COIN)
+        return Baseline(1 - task.prevalence, "a coin")
 
 
 @dataclass(frozen=True)
@@ -218,17 +211,12 @@ class Sensitivity(Metric):
     specificity: float
 
     name = "sensitivity"
+    needs = "specificity= (0.95, say), got None"
     higher_is_better = True
 
     def __post_init__(self) -> None:
         checked = real("plan", "specificity", self.specificity, above=0, below=1)
         object.__setattr__(self, "specificity", checked)
-
-    @classmethod
-    def of(cls, **parameters: float) -> Self:
-        if not parameters:
-            raise InvalidInput("plan: sensitivity needs specificity= (0.95, say), got None")
-        return cls(**parameters)
 
     @property
     def words(self) -> str:
@@ -238,7 +226,7 @@ class Sensitivity(Metric):
         return scores.sensitivity(self.specificity)
 
     def baseline(self, task: Task) -> Baseline:
-        return Baseline(self.specificity, _COIN)
+        return Baseline(self.specificity, "a coin")
 
 
 @dataclass(frozen=True)
@@ -249,19 +237,12 @@ class Cost(Metric):
     cost_false_negative: float = 1.0
 
     name = "cost"
+    needs = "cost_false_positive= or cost_false_negative=, got neither"
 
     def __post_init__(self) -> None:
         for field in fields(self):
             checked = real("plan", field.name, getattr(self, field.name), above=0)
             object.__setattr__(self, field.name, checked)
-
-    @classmethod
-    def of(cls, **parameters: float) -> Self:
-        if not parameters:
-            raise InvalidInput(
-                "plan: cost needs cost_false_positive= or cost_false_negative=, got neither"
-            )
-        return cls(**parameters)
 
     @property
     def words(self) -> str:
@@ -333,4 +314,6 @@ def metric_of(
                 f"plan: {key} goes with {target_argument(owner)} or metric={owner!r}, got "
                 f"{value!r} with {chosen!r}"
             )
-    return METRICS[chosen].of(**given), targets.get(chosen)
+    if METRICS[chosen].needs and not given:
+        raise InvalidInput(f"plan: {chosen} needs {METRICS[chosen].needs}")
+    return METRICS[chosen](**given), targets.get(chosen)

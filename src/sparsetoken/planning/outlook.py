@@ -12,7 +12,7 @@ import numpy as np
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.planning import report
-from sparsetoken.planning.plan import EDGE, NAMES, Option, Plan, recommended
+from sparsetoken.planning.advice import EDGE, NAMES, Option, Plan, recommended
 from sparsetoken.planning.tuning import NEAR, Knobs, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, Place, Samples, approach, learnable
 from sparsetoken.support.blas import one_blas_thread
@@ -121,7 +121,7 @@ def _crossover(attention: Tuner, rivals: list[Tuner], unknown: Samples) -> float
     # drafts near the error of naming one class always are uncertain: predictions have the last word
     step = _RETRY
     while ease < unknown.easiest:  # steps double: the end of the line is half a dozen away
-        task, n = unknown.wholly_at(ease)
+        task, n = unknown.task, int(unknown.value(ease))
         value = attention.predict(task, n, knobs).value
         others = (metric.badness(tuner.best(task, n).value) for tuner in rivals)
         wanted = (1 - EDGE) * min(baseline, *others)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from sparsetoken.planning.advice import Check, Option, Plan
     from sparsetoken.planning.outlook import Outlook
-    from sparsetoken.planning.plan import Check, Option, Plan
 
 _SPOKEN = {"pooled": "mean pooling"}  # names of classifiers in a sentence, where they differ
 
@@ -95,18 +95,11 @@ def _reasons(plan: Plan, best: Option) -> Iterator[str]:
     yield f"infinitely many would give {best.limit:.4g}, {abs(value - best.limit):.2g} away"
 
 
-def frame(plan: Plan) -> pd.DataFrame:
-    """One row per classifier."""
-    import pandas as pd
-
-    return pd.DataFrame([option.row(plan.unknown) for option in plan.options])
-
-
 def plan_paragraphs(plan: Plan) -> Iterator[str]:
     """Headline, table, warnings, check."""
     yield headline(plan)
     names = {"value": plan.metric.words, "spread": "± between training sets"}
-    yield table_text(frame(plan).rename(columns=names))
+    yield table_text(plan.to_frame().rename(columns=names))
     for warning in plan.warnings:
         yield f"Warning: {warning}."
     if plan.check is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -64,20 +63,13 @@ class Draft:
     weight: float = 1.0
 
 
-class BestRidge(NamedTuple):
-    """A ridge and the badness with it."""
-
-    ridge: float
-    badness: float
-
-
-def best_ridge(draft: Draft, start: float | None) -> BestRidge:
-    """The ridge with the least badness.
+def best_ridge(draft: Draft, start: float | None) -> tuple[float, float]:
+    """The ridge with the least badness, and that.
 
     From a start downhill in small steps, or from the best of a wide grid in large steps first,
     until both neighbours are worse; then to the bottom of the parabola through the three.
     """
-    ridge = rough_ridge(draft).ridge if start is None else start
+    ridge = rough_ridge(draft)[0] if start is None else start
     badness = math.inf
     for ratio in _LARGE_STEPS if start is None else _SMALL_STEPS:
         known: dict[float, float] = {}
@@ -92,28 +84,28 @@ def best_ridge(draft: Draft, start: float | None) -> BestRidge:
             ridge = min(near, key=known.__getitem__)
         badness = float(known[ridge])
         if badness < _FLAT:  # perfect
-            return BestRidge(ridge, badness)
+            return ridge, badness
         if start is not None and np.ptp(list(known.values())) < _FLAT:
             if badness > (1 - _FLAT) * draft.setting.metric.baseline(draft.task).badness:
-                return BestRidge(ridge, badness)  # nothing is learned
+                return ridge, badness  # nothing is learned
             return best_ridge(draft, None)  # nothing to go by
         left, middle, right = (known[x] for x in near)
         bend, slope = left - 2 * middle + right, 0.5 * (right - left)
         if len(set(near)) == 3 and bend > 0:
             ridge = _allowed(draft, ridge * ratio ** float(-slope / bend))
             badness -= float(0.5 * slope**2 / bend)
-    return BestRidge(ridge, badness)
+    return ridge, badness
 
 
 def _allowed(draft: Draft, ridge: float) -> float:
     return min(max(ridge, _LEAST_RIDGE), draft.most_ridge)
 
 
-def rough_ridge(draft: Draft) -> BestRidge:
-    """The best of a wide grid of ridges."""
+def rough_ridge(draft: Draft) -> tuple[float, float]:
+    """The best of a wide grid of ridges, and its badness."""
     values = badnesses(draft, _WIDE)
     best = int(np.argmin(values))
-    return BestRidge(float(_WIDE[best]), float(values[best]))
+    return float(_WIDE[best]), float(values[best])
 
 
 def badnesses(draft: Draft, ridges: FloatArray) -> FloatArray:

@@ -144,14 +144,14 @@ class LinearTuner(Tuner):
         self, task: Task, n: float, start: Knobs | None = None, radius: float = 0.3
     ) -> Knobs:
         # a wide search takes milliseconds: no start is needed
-        return Knobs(best_ridge(self._draft(task, n), None).ridge)
+        return Knobs(best_ridge(self._draft(task, n), None)[0])
 
     def draft(self, task: Task, n: float, knobs: Knobs) -> Trial:
         ridge, badness = best_ridge(self._draft(task, n), knobs.ridge)
         return Trial(badness, Knobs(ridge))
 
     def rough(self, task: Task, n: float) -> float:
-        return best_ridge(self._draft(task, n), None).badness
+        return best_ridge(self._draft(task, n), None)[1]
 
     def predict(self, task: Task, n: int, knobs: Knobs) -> Tuned:
         knobs = self.draft(task, n, knobs).knobs

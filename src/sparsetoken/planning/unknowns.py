@@ -31,6 +31,11 @@ _STEP = math.log(4.0)  # of ease, while looking for a place to begin
 _MOST_PREDICTIONS = 60
 
 
+def whole_count(n: float) -> int:
+    """The number of samples, rounded up but for rounding errors."""
+    return math.ceil(n * (1 - 1e-12))
+
+
 @dataclass(frozen=True)
 class Unknown(ABC):
     """What is solved for, along tasks and numbers of samples from the hardest to the easiest.
@@ -52,8 +57,8 @@ class Unknown(ABC):
 
     @property
     @abstractmethod
-    def first(self) -> float:
-        """A value to begin with."""
+    def start(self) -> float:
+        """The ease to begin with."""
 
     @abstractmethod
     def value(self, ease: float) -> float:
@@ -87,10 +92,6 @@ class Unknown(ABC):
         """Task and number of samples there, which need not be whole."""
         return self.task_at(self.value(ease)), self.samples
 
-    def wholly_at(self, ease: float) -> tuple[Task, int]:
-        """Task and whole number of samples there."""
-        return self.task_at(self.value(ease)), self.samples
-
     @property
     def easiest(self) -> float:
         return max(map(self.ease, self.bounds))
@@ -102,11 +103,6 @@ class Unknown(ABC):
     def within(self, ease: float) -> float:
         """The ease, or the end of the line that it is beyond."""
         return min(max(ease, self.hardest), self.easiest)
-
-    @property
-    def start(self) -> float:
-        """The ease to begin with."""
-        return self.within(self.ease(self.first))
 
     def close(self, poor: float, good: float) -> bool:
         """Whether the values at two eases are the same for all practical purposes."""
@@ -124,20 +120,17 @@ class Samples(Unknown):
         return 4, MOST_SAMPLES * self.dim
 
     @property
-    def first(self) -> float:
-        return 8 * self.dim
+    def start(self) -> float:
+        return self.ease(8 * self.dim)
 
     def value(self, ease: float) -> float:
-        return float(math.ceil(math.exp(ease) * (1 - 1e-12)))
+        return float(whole_count(math.exp(ease)))
 
     def task_at(self, x: float) -> Task:
         return self.task
 
     def at(self, ease: float) -> tuple[Task, float]:
         return self.task, math.exp(ease)
-
-    def wholly_at(self, ease: float) -> tuple[Task, int]:
-        return self.task, int(self.value(ease))
 
     def enough(self, needed: float, reached: str, split: str) -> str:
         return f"{needed:.0f} labelled samples{split} are enough for {reached}"
@@ -165,9 +158,9 @@ class Strength(Unknown):
         return _STRENGTHS
 
     @property
-    def first(self) -> float:
+    def start(self) -> float:
         assert not isinstance(self.task.strength, Varying)
-        return max(self.task.strength, _STRENGTHS[0])  # 0 has no logarithm
+        return self.within(self.ease(max(self.task.strength, _STRENGTHS[0])))
 
     def value(self, ease: float) -> float:
         return math.exp(ease)
@@ -189,8 +182,8 @@ class Length(Unknown):
         return max(int(self.task.signals.sparsities.max()), 2), LONGEST
 
     @property
-    def first(self) -> float:
-        return self.task.length
+    def start(self) -> float:
+        return self.within(self.ease(self.task.length))
 
     def value(self, ease: float) -> float:
         return float(math.floor(math.exp(-ease) * (1 + 1e-12)))
@@ -221,15 +214,8 @@ class Place(NamedTuple):
     knobs: Knobs
 
 
-class Answer(NamedTuple):
-    """A value of the unknown, and how the target is reached with it."""
-
-    needed: float
-    tuned: Tuned
-
-
-def solve_for(tuner: Tuner, unknown: Unknown, target: Target) -> Answer | None:
-    """The hardest value of the unknown at which the badness is at most the target's.
+def solve_for(tuner: Tuner, unknown: Unknown, target: Target) -> tuple[float, Tuned] | None:
+    """The hardest value of the unknown at which the badness is at most the target's, and how.
 
     None if it is above the target at the easiest.
     """
@@ -306,7 +292,9 @@ def _crossing(
         ease, step = other, 2 * step
 
 
-def _settle(tuner: Tuner, unknown: Unknown, target: Target, start: Place) -> Answer | None:
+def _settle(
+    tuner: Tuner, unknown: Unknown, target: Target, start: Place
+) -> tuple[float, Tuned] | None:
     """By predictions at that size: a value whose prediction meets the target, and not by more than
     its standard error; or, where that is smaller, close to a value that misses it."""
     ease, knobs = start
@@ -317,8 +305,8 @@ def _settle(tuner: Tuner, unknown: Unknown, target: Target, start: Place) -> Ans
     # a bracket shrinks to nine tenths or less at each prediction, and 0.9⁶⁰ of a factor of two is
     # the tolerance; without one steps treble, so the end of the line is a dozen away
     for _ in range(_MOST_PREDICTIONS):
-        task, n = unknown.wholly_at(ease)
-        tuned = tuner.predict(task, n, knobs)
+        task, n = unknown.at(ease)
+        tuned = tuner.predict(task, whole_count(n), knobs)
         beyond = tuner.setting.metric.badness(tuned.value) - target(task, n)
         aim = 0.5 * tuned.value.standard_error  # to spare
         if beyond > 0:
@@ -328,7 +316,7 @@ def _settle(tuner: Tuner, unknown: Unknown, target: Target, start: Place) -> Ans
         else:
             met = ease, beyond, tuned
             if ease <= unknown.hardest or -beyond <= 2 * aim:
-                return Answer(unknown.value(ease), tuned)
+                return unknown.value(ease), tuned
         if met is None or math.isinf(poor):  # along the draft's slope, and more of it every time
             guess = (beyond + aim) / slope if slope > 0 else 0.0
             ease += min(max(guess, -0.5), 0.5) + math.copysign(away, beyond)
@@ -336,7 +324,7 @@ def _settle(tuner: Tuner, unknown: Unknown, target: Target, start: Place) -> Ans
         else:
             good, spare, tuned = met
             if unknown.close(poor, good):
-                return Answer(unknown.value(good), tuned)
+                return unknown.value(good), tuned
             ease = poor + (missed + aim) / (missed - spare) * (good - poor)
             ease += math.copysign(0.4 * _TOLERANCE, beyond)  # the bracket closes around the root
             margin = 0.1 * (good - poor)

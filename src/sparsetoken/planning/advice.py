@@ -1,0 +1,198 @@
+"""`Plan`: the answer of the planner, as data; what it prints is in `report.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import Task
+from sparsetoken.planning import report
+from sparsetoken.planning.metrics import Metric
+from sparsetoken.planning.ridges import Setting
+from sparsetoken.planning.tuning import Tuned
+from sparsetoken.planning.unknowns import Unknown
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.estimate import Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAMES = ("attention", "vectorized", "pooled")
+SIMPLEST = "pooled"
+EDGE = 0.01  # by this part another must be better, or the simplest is recommended
+
+
+@dataclass(frozen=True)
+class Option:
+    """One classifier at its best: what it needs and what it gives.
+
+    `needed` is the unknown that was asked for (None: out of reach, or nothing was asked), `limit`
+    the metric's value with infinitely many samples. Where the target is out of reach there is no
+    `tuned` and no `capacity`: the readout samples up to which training data are separable.
+    """
+
+    classifier: str
+    needed: float | None
+    limit: float
+    tuned: Tuned | None = None
+    capacity: float | None = None
+
+    @property
+    def value(self) -> Estimate | None:
+        """Of the metric with the samples given or needed: a mean over training sets."""
+        return None if self.tuned is None else self.tuned.value
+
+    @property
+    def spread(self) -> Estimate | None:
+        """Standard deviation of the value between training sets; None where there is no value."""
+        return None if self.tuned is None else self.tuned.spread
+
+    @property
+    def useless(self) -> Estimate | None:
+        """Chance of a training set whose query does not help; None without a query."""
+        return None if self.tuned is None else self.tuned.prediction.useless
+
+    @property
+    def protocol(self) -> Protocol:
+        """How to train it: steps, ridge, samples for query and readout."""
+        if self.tuned is None:
+            raise InvalidInput(
+                f"Option: {self.classifier} has no protocol, the target is out of its reach"
+            )
+        return self.tuned.protocol
+
+    def task_of(self, task: Task, unknown: Unknown | None) -> Task:
+        """The task of its answer: as given, or with the strength or length that was solved for."""
+        return task if unknown is None or self.needed is None else unknown.task_at(self.needed)
+
+    def row(self, unknown: Unknown | None) -> dict[str, Any]:
+        """Flat, for tables."""
+        row: dict[str, Any] = {"classifier": self.classifier}
+        if unknown is not None:
+            count = unknown.whole and self.needed is not None
+            row[unknown.name] = int(self.needed or 0) if count else self.needed
+        row |= {"value": self.value, "spread": self.spread, "limit": self.limit}
+        names = ("query_count", "readout_count", "ridge", "cosine", "sharpness", "readout_step",
+                 "bias_step", "query_step")  # fmt: skip
+        row |= dict.fromkeys(names)
+        if self.tuned is not None:
+            protocol, prediction = self.tuned.protocol, self.tuned.prediction
+            row |= {name: getattr(self.tuned, name) for name in names[:2]}
+            row["ridge"] = protocol.ridge
+            if prediction.cosine is not None:
+                row |= {"cosine": prediction.cosine, "sharpness": prediction.sharpness}
+                row |= {name: getattr(protocol, name) for name in names[5:]}
+        return row
+
+
+@dataclass(frozen=True)
+class Check:
+    """Simulated runs of the recommended classifier: what one training run may look like.
+
+    A run whose training samples all had one class counts as what it is: one that says that class
+    of every sample.
+    """
+
+    predicted: Estimate
+    values: tuple[float, ...]  # of the metric, one a run
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean."""
+        return float(np.std(self.values, ddof=1) / math.sqrt(len(self.values)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """The answer to a question about samples; see `plan`. Printed, it says it in words.
+
+    `options` has one entry for each classifier, `best` is the recommended one. `bayes` is the error
+    of the best test of all, with the signal known, where the target is out of reach of every
+    classifier. `outlook` says more: floors, crossover, sensitivities.
+    """
+
+    task: Task
+    setting: Setting
+    target: float | None
+    unknown: Unknown | None
+    samples: int | None
+    options: tuple[Option, ...]
+    warnings: tuple[str, ...]
+    check: Check | None = None
+    bayes: float | None = None
+
+    def __getitem__(self, classifier: str) -> Option:
+        for option in self.options:
+            if option.classifier == classifier:
+                return option
+        raise KeyError(f"Plan: classifier must be one of {', '.join(NAMES)}, got {classifier!r}")
+
+    @property
+    def dim(self) -> int:
+        """The embedding dimension."""
+        return self.setting.dim
+
+    @property
+    def metric(self) -> Metric:
+        """What is made good."""
+        return self.setting.metric
+
+    @property
+    def best(self) -> Option | None:
+        """The recommended option; None if the target is out of reach for all."""
+        answers = {
+            option.classifier: option.value if self.unknown is None else option.needed
+            for option in self.options
+        }
+        burdens = {name: self.burden(x) for name, x in answers.items() if x is not None}
+        name = recommended(burdens)
+        return None if name is None else self[name]
+
+    def burden(self, answer: float) -> float:
+        """Of an answer, a value or what is needed: the less, the better."""
+        return self.metric.badness(answer) if self.unknown is None else self.unknown.burden(answer)
+
+    @property
+    def answer(self) -> Task:
+        """The task of the answer: as given, or with the strength or length that was solved for."""
+        return self.task if self.best is None else self.best.task_of(self.task, self.unknown)
+
+    @property
+    def title(self) -> str:
+        """The task, in symbols."""
+        return report.title(self)
+
+    @property
+    def headline(self) -> str:
+        """The recommendation in one sentence, and why in a second."""
+        return report.headline(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per classifier."""
+        import pandas as pd
+
+        return pd.DataFrame([option.row(self.unknown) for option in self.options])
+
+    def __str__(self) -> str:
+        return "\n\n".join(report.plan_paragraphs(self))
+
+    def __repr__(self) -> str:
+        return f"<Plan for {self.title}: {self.headline.partition(';')[0]}>"
+
+
+def recommended(burdens: Mapping[str, float]) -> str | None:
+    """The classifier with the least burden, or the simplest where it is as good as that."""
+    least = min(burdens, key=burdens.__getitem__, default=None)
+    if least is not None and SIMPLEST in burdens:
+        if (1 - EDGE) * burdens[SIMPLEST] <= burdens[least]:
+            return SIMPLEST
+    return least
