@@ -23,6 +23,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from sparsetoken.model.attention import normal_cloud
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query, Vectorized
+from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.planning.ridges import Draft, Setting, badnesses, best_ridge, rough_ridge
@@ -269,12 +270,14 @@ class AttentionTuner(Tuner):
     def limit(self, task: Task) -> float:
         """Cosine 1, the best sharpness."""
 
+        def badness(law: FeatureLaw, small: FeatureLaw) -> float:
+            draft = Draft(self.setting, task, small, law, math.inf)
+            return float(badnesses(draft, _LIMIT_RIDGES).min())
+
         def objective(x: float) -> float:
             tau = math.exp(x)
             law = self.classifier.draft(task, Query(tau, tau, tau))
-            small = law.selected(*law.draft_selection())
-            draft = Draft(self.setting, task, small, law, math.inf)
-            return float(badnesses(draft, _LIMIT_RIDGES[:1])[0])
+            return badness(law, law.selected(*law.draft_selection()))
 
         grid = np.log(_LIMIT_SHARPNESSES)
         values = np.array([objective(x) for x in grid])
@@ -283,8 +286,7 @@ class AttentionTuner(Tuner):
         lowest = minimize_scalar(objective, bounds=ends, method="bounded", options={"xatol": 0.03})
         best = float(lowest.x if lowest.fun < values.min() else grid[np.argmin(values)])
         law = Attention(1.0, math.exp(best), self.setting.weighting).law(task)
-        draft = Draft(self.setting, task, law.compressed, law, math.inf)
-        return self.setting.metric.badness(float(badnesses(draft, _LIMIT_RIDGES).min()))
+        return self.setting.metric.badness(badness(law, law.compressed))
 
 
 @lru_cache(maxsize=1)
