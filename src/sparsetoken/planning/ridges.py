@@ -85,10 +85,12 @@ def best_ridge(draft: Draft, start: float | None) -> tuple[float, float]:
         badness = float(known[ridge])
         if badness < _FLAT:  # perfect
             return ridge, badness
-        if start is not None and np.ptp(list(known.values())) < _FLAT:
-            if badness > (1 - _FLAT) * draft.setting.metric.baseline(draft.task).badness:
-                return ridge, badness  # nothing is learned
-            return best_ridge(draft, None)  # nothing to go by
+        baseline = draft.setting.metric.baseline(draft.task).badness
+        flat = np.ptp(list(known.values())) < _FLAT
+        if start is not None and flat and badness > (1 - _FLAT) * baseline:
+            return ridge, badness  # nothing is learned
+        if start is not None and (flat or badness > baseline):
+            return best_ridge(draft, None)  # nothing to go by, or worse than knowing nothing
         left, middle, right = (known[x] for x in near)
         bend, slope = left - 2 * middle + right, 0.5 * (right - left)
         if len(set(near)) == 3 and bend > 0:

@@ -110,6 +110,7 @@ class Unknown(ABC):
         return gap <= _TOLERANCE * self.value(good) or (self.whole and gap <= 1)
 
 
+@dataclass(frozen=True)
 class Samples(Unknown):
     """The fewest samples."""
 
@@ -140,6 +141,7 @@ class Samples(Unknown):
         return "at any number of samples" if beyond_limits else most
 
 
+@dataclass(frozen=True)
 class Strength(Unknown):
     """The least strength."""
 
@@ -172,6 +174,7 @@ class Strength(Unknown):
         return f"a strength of {needed:.4g} is enough for {reached}{split}"
 
 
+@dataclass(frozen=True)
 class Length(Unknown):
     """The greatest length: the longer, the harder."""
 
