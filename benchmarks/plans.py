@@ -51,8 +51,8 @@ def question(seed: int) -> tuple[st.Task, int, dict]:
     return task, dim, asked | {"target_error": float(min(target, 0.97 * worst))}
 
 
-def values(run: st.Simulation, goal) -> np.ndarray:
-    return np.array([goal.value(run.scores(repeat)) for repeat in range(len(run))])
+def values(run: st.Simulation, metric) -> np.ndarray:
+    return np.array([metric.value(run.scores(repeat)) for repeat in range(len(run))])
 
 
 def row(seed: int) -> dict:
@@ -64,12 +64,12 @@ def row(seed: int) -> dict:
         "seed": seed, "length": task.length, "sparsity": task.sparsity,
         "strength": task.strength, "prevalence": task.prevalence, "dim": dim,
         "loss": type(asked["loss"]).__name__, "asked": what, "given": asked[what],
-        "metric": advice.goal.name,
+        "metric": advice.metric.name,
     }  # fmt: skip
     best = advice.best
     if best is None:
         return found | {"recommended": "none"}
-    total = best.tuned.query_count + best.tuned.readout_count
+    total = best.tuned.count
     found |= {
         "recommended": best.classifier, "total_samples": total, "ridge": best.protocol.ridge,
         "promised": float(best.value), "promised_error": best.value.standard_error,
@@ -83,18 +83,18 @@ def row(seed: int) -> dict:
 
 def compared(advice: st.Plan, loss: st.Loss, runs: int, seed: int) -> dict:
     """What was promised beside runs of it, and of attention with an even split."""
-    task, dim, goal, best = advice.task, advice.dim, advice.goal, advice.best
-    half = (best.tuned.query_count + best.tuned.readout_count) / 2 / dim
+    task, dim, metric, best = advice.task, advice.dim, advice.metric, advice.best
+    half = best.tuned.count / 2 / dim
     plain = st.Protocol(half, half, loss)
     mine, even = (
-        values(st.simulate(task, classifier, protocol, dim, repeats=runs, seed=seed), goal)
+        values(st.simulate(task, classifier, protocol, dim, repeats=runs, seed=seed), metric)
         for classifier, protocol in (
             (best.tuned.classifier, best.protocol),
             (st.Attention(), plain),
         )
     )
     error = math.hypot(mine.std(ddof=1) / math.sqrt(runs), best.value.standard_error)
-    limit = goal.value(st.predict(task, best.tuned.classifier, best.protocol).scores)
+    limit = metric.value(st.predict(task, best.tuned.classifier, best.protocol).scores)
     apart = math.hypot(mine.std(ddof=1), even.std(ddof=1)) / math.sqrt(runs)
     return {
         "runs": runs,
@@ -104,7 +104,7 @@ def compared(advice: st.Plan, loss: st.Loss, runs: int, seed: int) -> dict:
         "limit_beyond": (abs(mine.mean() - limit) - 2 / dim) / max(error, 1e-12),
         "even_split": even.mean(),
         "worse_than_even_split":
-            (goal.bad(mine.mean()) - goal.bad(even.mean())) / max(apart, 1e-12),
+            (metric.badness(mine.mean()) - metric.badness(even.mean())) / max(apart, 1e-12),
     }  # fmt: skip
 
 

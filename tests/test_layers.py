@@ -47,7 +47,7 @@ ROOMS = {
         "weightings boundary departures universality architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
-    "planning": "trust metrics descent tuning tuners inverse options outlook advice plan".split(),
+    "planning": "trust metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
         "bags mixture whitening query poolings training validation estimators comparison diagnosis "
         "findings pilot readers storage"

@@ -46,6 +46,14 @@ from .oracles.oracle import bayes_error as bayes_error
 from .oracles.oracle import oracle_error as oracle_error
 from .oracles.oracle import signal_threshold as signal_threshold
 from .planning.advice import Plan as Plan
+from .planning.metrics import METRICS as METRICS
+from .planning.metrics import Metric as Metric
+from .planning.outlook import Outlook as Outlook
+from .planning.outlook import crossover as crossover
+from .planning.outlook import floors as floors
+from .planning.outlook import outlook as outlook
+from .planning.outlook import sensitivities as sensitivities
+from .planning.outlook import tuned_curve as tuned_curve
 from .planning.plan import plan as plan
 from .reproduction.reproduce import reproduce as reproduce
 from .simulation.experiment import simulate as simulate

@@ -19,12 +19,13 @@ def test_a_plan_for_shared_noise():
     task = st.Task(8, 1, 5.0, token_correlation=0.3)
     advice = st.plan(task, dim=100, samples=800, check=True)
     assert [option.classifier for option in advice.options] == ["attention", "pooled"]
-    assert set(advice.floors) == {"attention", "pooled", "bayes"}
-    assert advice.floors["bayes"] < advice["attention"].value < advice["pooled"].value
+    outlook = st.outlook(advice)
+    assert set(outlook.floors.errors) == {"attention", "pooled", "bayes"}
+    assert outlook.floors.errors["bayes"] < advice["attention"].value < advice["pooled"].value
     seen = advice.check
     assert abs(seen.mean - seen.predicted) < 4 * seen.standard_error + 3 / 100
     assert "ρ = 0.3" in advice.title and "vectorized" not in advice.headline
-    assert json.loads(advice.to_json())["task"]["token_correlation"] == 0.3
+    assert json.loads(outlook.to_json())["task"]["token_correlation"] == 0.3
     # what it recommends is what predict says of it
     option = advice["attention"]
     again = st.predict(task, option.tuned.classifier, option.protocol, dim=100)
@@ -43,16 +44,17 @@ def test_the_limit_of_a_narrow_valley():
 @pytest.mark.slow
 def test_a_plan_without_a_bayes_floor():
     task = st.Task(5, 1, 3.0, places=(3, 1, 1, 1, 1), token_correlation=0.2)
-    assert set(st.plan(task, dim=50, samples=400).floors) == {"attention", "pooled"}
+    assert set(st.floors(st.plan(task, dim=50, samples=400)).errors) == {"attention", "pooled"}
 
 
 @pytest.mark.slow
 def test_a_plan_for_signals_that_vary():
     advice = st.plan(MIXED, dim=100, samples=800)
     assert advice.best.classifier == "attention" and "varying over 3, 6" in advice.title
-    assert set(advice.sensitivity.change.str.split().str[0]) == {"prevalence"}
+    outlook = st.outlook(advice)
+    assert set(outlook.sensitivities.change.str.split().str[0]) == {"prevalence"}
     assert "vectorized" in [option.classifier for option in advice.options]
-    assert "Discrete" in json.loads(advice.to_json())["task"]["strength"]
+    assert "Discrete" in json.loads(outlook.to_json())["task"]["strength"]
     with pytest.raises(
         InvalidInput, match="unknown must not be 'strength' for a strength that var"
     ):

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
 import sparsetoken as st
+from sparsetoken.cli import main
 from sparsetoken.model.scores import Mixture, Scores
-from sparsetoken.planning.metrics import Goal
+from sparsetoken.planning.metrics import (
+    METRICS,
+    Auc,
+    AveragePrecision,
+    Baseline,
+    Cost,
+    Error,
+    Metric,
+    Sensitivity,
+)
 from sparsetoken.support.errors import InvalidInput
 
 ONE = np.ones(1)
@@ -21,11 +34,11 @@ def gaussians(gap, prevalence=0.3):
 
 def test_values_of_two_gaussians():
     scores = gaussians(2.0)
-    assert Goal().value(scores) == pytest.approx(ndtr(-1))
-    assert Goal("auc").value(scores) == pytest.approx(ndtr(np.sqrt(2)))
-    sensitivity = Goal("sensitivity", specificity=0.9).value(scores)
+    assert Error().value(scores) == pytest.approx(ndtr(-1))
+    assert Auc().value(scores) == pytest.approx(ndtr(np.sqrt(2)))
+    sensitivity = Sensitivity(0.9).value(scores)
     assert sensitivity == pytest.approx(ndtr(2 - ndtri(0.9)))
-    assert Goal("average precision").value(scores) == scores.average_precision
+    assert AveragePrecision().value(scores) == scores.average_precision
 
 
 @pytest.mark.parametrize(("alarm", "miss"), [(1.0, 1.0), (1.0, 20.0), (5.0, 0.5), (1.0, 1e4)])
@@ -35,25 +48,54 @@ def test_cost_is_that_of_the_best_threshold(alarm, miss):
     odds = (1 - prevalence) * alarm / (prevalence * miss)
     threshold = np.log(odds) / gap
     best = prevalence * miss * ndtr(threshold - 1) + (1 - prevalence) * alarm * ndtr(-threshold - 1)
-    goal = Goal("cost", cost_false_positive=alarm, cost_false_negative=miss)
-    assert goal.value(gaussians(gap, prevalence)) == pytest.approx(best, rel=1e-4)
+    assert Cost(alarm, miss).value(gaussians(gap, prevalence)) == pytest.approx(best, rel=1e-4)
 
 
 def test_badness_is_small_when_things_are_good():
     better, worse = gaussians(3.0), gaussians(1.5)
-    for goal in (
-        Goal(),
-        Goal("auc"),
-        Goal("average precision"),
-        Goal("sensitivity", specificity=0.9),
-        Goal("cost", cost_false_negative=5.0),
-    ):
-        assert goal.badness(better) < goal.badness(worse)
-        task = st.Task(5, 1, 1.0, prevalence=0.3)
-        assert goal.badness(worse) < goal.hopeless(task)
-        assert goal.badness(gaussians(1e-4)) <= goal.hopeless(task) * 1.7  # error: own threshold
-        assert goal.of_badness(goal.bad(0.3)) == pytest.approx(0.3)
-        assert goal.words
+    task = st.Task(5, 1, 1.0, prevalence=0.3)
+    for metric in (Error(), Auc(), AveragePrecision(), Sensitivity(0.9), Cost(1.0, 5.0)):
+        baseline = metric.baseline(task).badness
+        assert metric.badness_of(better) < metric.badness_of(worse) < baseline
+        assert metric.badness_of(gaussians(1e-4)) <= baseline * 1.7  # error: own threshold
+        assert metric.badness(metric.badness(0.3)) == pytest.approx(0.3)
+        assert metric.words
+
+
+@dataclass(frozen=True)
+class BalancedError(Metric):
+    """The mean of both classes' errors, at the classifier's own threshold."""
+
+    name = "balanced error"
+    own_threshold = True
+
+    def value(self, scores):
+        false, true = scores.negative.above(0.0), scores.positive.above(0.0)
+        return float(0.5 * (false + 1 - true))
+
+    def baseline(self, task):
+        return Baseline(0.5, "a coin")
+
+
+def test_a_new_metric_is_one_class_and_one_entry(monkeypatch, capsys):
+    """Planned for, forward and inverse, and known to the command line; what is promised is what
+    simulated runs have."""
+    monkeypatch.setitem(METRICS, BalancedError.name, BalancedError)
+    task = st.Task(4, 1, 5.0, 0.3)
+    advice = st.plan(task, 30, samples=200, metric="balanced error", check=True)
+    check = advice.check
+    error = np.hypot(check.standard_error, check.predicted.standard_error)
+    assert abs(check.mean - check.predicted) < 4 * error + 2 / 30
+    assert advice.best.value > st.bayes_error(task)
+    fewest = st.plan(task, 30, metric="balanced error", target=0.08, check=False)
+    assert 0.07 < fewest.best.value <= 0.08 and fewest.best.needed < 200
+    command = "plan --length 4 --sparsity 1 --strength 5 --prevalence 0.3 --dim 30 --samples 200"
+    assert main([*command.split(), "--metric", "balanced error", "--no-check", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["goal"]["name"] == "balanced error"
+    assert content["options"][0]["value"] == pytest.approx(advice["attention"].value, rel=1e-9)
+    with pytest.raises(InvalidInput, match=r"target_balanced_error must be below 0.5 \(a coin"):
+        st.plan(task, 30, metric="balanced error", target=0.6)
 
 
 TASK = st.Task(10, 1, 5.0)
@@ -85,6 +127,9 @@ TASK = st.Task(10, 1, 5.0)
         ({"samples": 100, "metric": "cost", "cost_false_positive": -1}, "must be a number above 0"),
         ({"target_cost": 9, "cost_false_negative": 10}, "target_cost must be below 0.5"),
         ({"samples": 100, "metric": "f1"}, "metric must be one of 'error', 'auc'"),
+        ({"target": 0.9, "target_auc": 0.9}, "one target must be given"),
+        ({"target": 0.1, "target_error": 0.1}, "one target must be given, got target and target_e"),
+        ({"target": 0.9, "metric": "f1"}, "metric must be one of 'error', 'auc'"),
         ({"target_auc": 0.9, "metric": "error"}, "metric must be 'auc' with target_auc"),
         ({"target_error": 0.1, "unknown": "strength"}, "two unknowns, samples and strength"),
         ({"samples": 100, "target_error": 0.1}, "say unknown='strength'"),

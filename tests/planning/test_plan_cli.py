@@ -50,7 +50,7 @@ def test_json_is_what_the_library_says(capsys):
         st.Task(8, 1, 5.0), 60, samples=300, metric="cost", cost_false_negative=5.0,
         loss=st.Square(), check=True,
     )  # fmt: skip
-    agree(content, json.loads(advice.to_json()))
+    agree(content, json.loads(st.outlook(advice).to_json()))
     assert content["goal"]["name"] == "cost" and content["floors"] == {}
 
 

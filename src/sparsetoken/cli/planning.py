@@ -44,8 +44,11 @@ class Plan:
     """Cost of a false alarm; goes with cost."""
     cost_false_negative: float | None = None
     """Cost of a miss; goes with cost."""
-    metric: Literal["error", "auc", "average precision", "sensitivity", "cost"] | None = None
-    """What to make best when there is no target (error if not given)."""
+    metric: str | None = None
+    """What to make best when there is no target: error (if not given), auc, average precision,
+    sensitivity, cost."""
+    target: float | None = None
+    """Value of --metric to reach: the same as the target named after it."""
     unknown: Literal["samples", "strength", "length"] | None = None
     """With --samples and a target: solve for the least strength or the greatest length."""
     weighting: Weighting = SOFTMAX
@@ -75,19 +78,18 @@ class Plan:
             target_sensitivity=self.target_sensitivity, specificity=self.specificity,
             target_cost=self.target_cost, cost_false_positive=self.cost_false_positive,
             cost_false_negative=self.cost_false_negative, metric=self.metric,
-            unknown=self.unknown, loss=self.loss, weighting=self.weighting, check=check,
-            seed=self.seed,
+            target=self.target, unknown=self.unknown, loss=self.loss, weighting=self.weighting,
+            check=check, seed=self.seed,
         )  # fmt: skip
-        if self.json:
-            print(advice.to_json())
-        else:
-            for index, paragraph in enumerate(advice.paragraphs()):
-                print(("\n" if index else "") + paragraph, flush=True)
+        if not self.json:
+            print(f"{advice}\n", flush=True)
+        outlook = st.outlook(advice)
+        print(outlook.to_json() if self.json else outlook)
         if figure is not None:
             if sys.stderr.isatty():
                 note("drawing the curve takes about ten seconds")
             with whole_file(figure) as draft:
-                advice.figure().savefig(draft, dpi=200)
+                outlook.figure(st.tuned_curve(outlook)).savefig(draft, dpi=200)
             note(f"the curve is in {self.figure}")
 
     def _figure_file(self) -> Path | None:

@@ -1,185 +1,307 @@
-r"""What a planner makes good, and how good it should be: one number of a classifier's scores.
+r"""What a planner makes good: one number of a classifier's scores.
 
 The error counts at the classifier's own threshold. Sensitivity at a specificity and expected cost
 are those of the best threshold, which a user moves after training; AUC and average precision have
 none. With rare positives the error says little: calling everything negative already has error π.
+
+A new metric is one frozen dataclass here and its entry in `METRICS`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
+from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
+from sparsetoken.model.weightings import Weighting
+from sparsetoken.oracles.oracle import bayes_error, oracle_error
 from sparsetoken.support.checks import real
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.estimate import Estimate
+from sparsetoken.theory.finite_size import FinitePrediction
+from sparsetoken.theory.training_sets import Average, Readouts
 
-Name = Literal["error", "auc", "average precision", "sensitivity", "cost"]
+_RARE = 0.1  # a prevalence with which the error hardly tells a good classifier from none
 
 
-@dataclass(frozen=True)
-class Goal:
-    """A metric, with what it needs, and the value to reach (None: the best one can get).
+class Baseline(NamedTuple):
+    """The badness of knowing nothing, and who has it."""
 
-    >>> Goal("sensitivity", specificity=0.95, target=0.8).words
-    'sensitivity at specificity 0.95'
+    badness: float
+    words: str
+
+
+def _one_class(prevalence: float, miss: float = 1.0, alarm: float = 1.0) -> Baseline:
+    """One class for all: the cheaper one."""
+    return min(
+        Baseline(prevalence * miss, "calling every sample negative"),
+        Baseline((1 - prevalence) * alarm, "calling every sample positive"),
+    )
+
+
+class Metric(ABC):
+    """One number of a classifier's scores, and all a planner asks about it.
+
+    Its fields are arguments of `plan`.
     """
 
-    name: Name = "error"
-    target: float | None = None
-    specificity: float | None = None
-    cost_false_positive: float = 1.0
-    cost_false_negative: float = 1.0
+    name: ClassVar[str]
+    needs: ClassVar[str] = ""  # arguments without which it means nothing, in words
+    higher_is_better: ClassVar[bool] = False
+    # Whether it counts at the classifier's own threshold, which is what a finite training set gets
+    # wrong. Else the limit, given the query, stands for all training sets in drafts.
+    own_threshold: ClassVar[bool] = False
 
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether more of it is better."""
-        return self.name in ("auc", "average precision", "sensitivity")
+    @abstractmethod
+    def value(self, scores: Scores) -> float:
+        """The number itself."""
+
+    @abstractmethod
+    def baseline(self, task: Task) -> Baseline:
+        """What takes no data at all."""
 
     @property
     def words(self) -> str:
         """As a person says it."""
-        if self.name == "sensitivity":
-            return f"sensitivity at specificity {self.specificity:g}"
-        if self.name == "cost":
-            return (
-                f"cost per sample (false positive {self.cost_false_positive:g}, "
-                f"false negative {self.cost_false_negative:g})"
+        return self.name
+
+    def badness(self, value: float) -> float:
+        """To be minimised: the value, or what is missing to one; and a badness's value."""
+        return 1 - value if self.higher_is_better else value
+
+    def badness_of(self, scores: Scores) -> float:
+        """The badness of scores."""
+        return self.badness(self.value(scores))
+
+    def mean_badness(self, readouts: Readouts, law: FeatureLaw) -> float:
+        """Over training sets that share a query, on fresh samples of a law."""
+        return float(np.mean([self.badness_of(scores) for scores in readouts.scores(law)]))
+
+    def average(self, prediction: FinitePrediction) -> Average:
+        """Mean over training sets, and the standard deviation between them."""
+        return prediction.training_sets.average(self.value)
+
+    def useless(self, prediction: FinitePrediction) -> Estimate | None:
+        """The chance of a query that does not help, where the metric can tell."""
+        return None
+
+    def remarks(self, task: Task) -> Iterator[str]:
+        """What speaks against the metric on a task, in sentences."""
+        return iter(())
+
+    def oracles(self, task: Task, weighting: Weighting) -> dict[str, Callable[[], float]]:
+        """Computations of its best values with the signal known: by classifier, and of any test."""
+        return {}
+
+    def checked_target(self, task: Task, target: float) -> float:
+        """A target between the perfect and what takes no data at all."""
+        field, (worst, guesser) = target_argument(self.name), self.baseline(task)
+        if self.higher_is_better:
+            target = real("plan", field, target, below=1)
+            if target <= 1 - worst:
+                raise InvalidInput(
+                    f"plan: {field} must be above {1 - worst:g} ({guesser} reaches that without "
+                    f"any data), got {target:g}; ask for more"
+                )
+            return target
+        if not real("plan", field, target) > 0:
+            raise InvalidInput(
+                f"plan: {field} must be above 0 (no number of samples gets there), got {target:g}; "
+                "ask for a small one instead"
             )
-        return {"error": "test error", "auc": "AUC"}.get(self.name, self.name)
+        if target >= worst:
+            raise InvalidInput(
+                f"plan: {field} must be below {worst:g} ({guesser} reaches that without any data), "
+                f"got {target:g}; ask for less, or for target_auc"
+            )
+        return target
+
+
+@dataclass(frozen=True)
+class Error(Metric):
+    """Probability of a wrong answer at the classifier's own threshold."""
+
+    name = "error"
+    own_threshold = True
+
+    @property
+    def words(self) -> str:
+        return "test error"
 
     def value(self, scores: Scores) -> float:
-        """The number itself."""
-        if self.name == "error":
-            return scores.test_error
-        if self.name == "auc":
-            return scores.auc
-        if self.name == "average precision":
-            return scores.average_precision
-        if self.name == "sensitivity":
-            assert self.specificity is not None
-            return scores.sensitivity(self.specificity)
-        return self._cost(scores)
+        return scores.test_error
 
-    def badness(self, scores: Scores) -> float:
-        """To be minimised: the number, or what is missing to one."""
-        value = self.value(scores)
-        return 1 - value if self.higher_is_better else value
+    def baseline(self, task: Task) -> Baseline:
+        return _one_class(task.prevalence)
 
-    def bad(self, value: float) -> float:
-        """The badness of a value."""
-        return 1 - value if self.higher_is_better else value
+    def mean_badness(self, readouts: Readouts, law: FeatureLaw) -> float:
+        return readouts.mean_test_error(law)  # in closed form
 
-    def of_badness(self, bad: float) -> float:
-        """The value of a badness."""
-        return 1 - bad if self.higher_is_better else bad
+    def average(self, prediction: FinitePrediction) -> Average:
+        return Average(prediction.test_error, prediction.spread)
 
-    def reached(self, value: float, slack: float = 0.0) -> bool:
-        """Whether a value is as good as the target."""
-        assert self.target is not None
-        return self.bad(value) <= self.bad(self.target) + slack
+    def useless(self, prediction: FinitePrediction) -> Estimate | None:
+        return prediction.useless  # it is the test error that makes a query useless
 
-    def hopeless(self, task: Task) -> float:
-        """The badness of knowing nothing: one class for all, or a coin."""
-        rare = task.prevalence
-        if self.name == "error":
-            return min(rare, 1 - rare)
-        if self.name == "cost":
-            return min(rare * self.cost_false_negative, (1 - rare) * self.cost_false_positive)
-        if self.name == "average precision":
-            return 1 - rare
-        if self.name == "sensitivity":
-            assert self.specificity is not None
-            return self.specificity
-        return 0.5
+    def remarks(self, task: Task) -> Iterator[str]:
+        rare = min(task.prevalence, 1 - task.prevalence)
+        if rare < _RARE:
+            yield (
+                f"one class is rare: naming the other one always has error {rare:g} already; ask "
+                "for target_auc, target_sensitivity or costs instead"
+            )
 
-    def always_negative(self, task: Task) -> bool:
-        """Whether, knowing nothing, one calls every sample negative."""
-        costs = self.cost_false_negative, self.cost_false_positive
-        miss, alarm = costs if self.name == "cost" else (1.0, 1.0)
-        return task.prevalence * miss <= (1 - task.prevalence) * alarm
+    def oracles(self, task: Task, weighting: Weighting) -> dict[str, Callable[[], float]]:
+        kinds: dict[str, Classifier] = {"attention": Attention(weighting=weighting)}
+        if task.is_plain:
+            kinds["vectorized"] = Vectorized()
+        kinds["pooled"] = Pooled()
+        tests = {name: partial(oracle_error, task, kind) for name, kind in kinds.items()}
+        return {**tests, "bayes": partial(bayes_error, task)}
 
-    def _cost(self, scores: Scores) -> float:
-        """Expected cost of a sample at the best threshold."""
+
+@dataclass(frozen=True)
+class Auc(Metric):
+    """Probability that a positive sample scores above a negative one."""
+
+    name = "auc"
+    higher_is_better = True
+
+    @property
+    def words(self) -> str:
+        return "AUC"
+
+    def value(self, scores: Scores) -> float:
+        return scores.auc
+
+    def baseline(self, task: Task) -> Baseline:
+        return Baseline(0.5, "a coin")
+
+
+@dataclass(frozen=True)
+class AveragePrecision(Metric):
+    """Area under the precision–recall curve."""
+
+    name = "average precision"
+    higher_is_better = True
+
+    def value(self, scores: Scores) -> float:
+        return scores.average_precision
+
+    def baseline(self, task: Task) -> Baseline:
+        return Baseline(1 - task.prevalence, "a coin")
+
+
+@dataclass(frozen=True)
+class Sensitivity(Metric):
+    """True positive rate at the threshold with this true negative rate.
+
+    >>> Sensitivity(specificity=0.95).words
+    'sensitivity at specificity 0.95'
+    """
+
+    specificity: float
+
+    name = "sensitivity"
+    needs = "specificity= (0.95, say), got None"
+    higher_is_better = True
+
+    def __post_init__(self) -> None:
+        checked = real("plan", "specificity", self.specificity, above=0, below=1)
+        object.__setattr__(self, "specificity", checked)
+
+    @property
+    def words(self) -> str:
+        return f"sensitivity at specificity {self.specificity:g}"
+
+    def value(self, scores: Scores) -> float:
+        return scores.sensitivity(self.specificity)
+
+    def baseline(self, task: Task) -> Baseline:
+        return Baseline(self.specificity, "a coin")
+
+
+@dataclass(frozen=True)
+class Cost(Metric):
+    """Expected cost of a sample at the best threshold."""
+
+    cost_false_positive: float = 1.0
+    cost_false_negative: float = 1.0
+
+    name = "cost"
+    needs = "cost_false_positive= or cost_false_negative=, got neither"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            checked = real("plan", field.name, getattr(self, field.name), above=0)
+            object.__setattr__(self, field.name, checked)
+
+    @property
+    def words(self) -> str:
+        return (
+            f"cost per sample (false positive {self.cost_false_positive:g}, "
+            f"false negative {self.cost_false_negative:g})"
+        )
+
+    def baseline(self, task: Task) -> Baseline:
+        return _one_class(task.prevalence, self.cost_false_negative, self.cost_false_positive)
+
+    def value(self, scores: Scores) -> float:
         miss = scores.prevalence * self.cost_false_negative
         alarm = (1 - scores.prevalence) * self.cost_false_positive
         return scores.best_cut(miss, alarm).cost
 
 
-def goal_of(
-    task: Task,
-    targets: dict[Name, float | None],
-    metric: Name | None,
-    specificity: float | None,
-    cost_false_positive: float | None,
-    cost_false_negative: float | None,
-) -> Goal:
-    """The one thing that was asked for, checked."""
-    given = [name for name, value in targets.items() if value is not None]
-    if len(given) > 1:
-        words = " and ".join(_argument(name) for name in given)
-        raise InvalidInput(f"plan: one target must be given, got {words}")
-    name: Name = given[0] if given else metric or "error"
-    if given and metric not in (None, name):
-        raise InvalidInput(f"plan: metric must be {name!r} with {_argument(name)}, got {metric!r}")
-    if name not in targets:
-        allowed = ", ".join(repr(each) for each in targets)
-        raise InvalidInput(f"plan: metric must be one of {allowed}, got {name!r}")
-    if name == "sensitivity":
-        if specificity is None:
-            raise InvalidInput("plan: sensitivity needs specificity= (0.95, say), got None")
-        specificity = real("plan", "specificity", specificity, above=0, below=1)
-    elif specificity is not None:
-        raise InvalidInput(
-            f"plan: specificity goes with target_sensitivity or metric='sensitivity', got "
-            f"{specificity!r} with {name!r}"
-        )
-    costs = {"cost_false_positive": cost_false_positive, "cost_false_negative": cost_false_negative}
-    for field, cost in costs.items():
-        if cost is not None:
-            costs[field] = real("plan", field, cost, above=0)
-            if name != "cost":
-                raise InvalidInput(
-                    f"plan: {field} goes with target_cost or metric='cost', got {cost!r} with "
-                    f"{name!r}"
-                )
-    if name == "cost" and set(costs.values()) == {None}:
-        raise InvalidInput(
-            "plan: cost needs cost_false_positive= or cost_false_negative=, got neither"
-        )
-    each = {field: 1.0 if cost is None else cost for field, cost in costs.items()}
-    goal = Goal(name, None, specificity, **each)
-    target = targets[name]
-    if target is None:
-        return goal
-    return replace(goal, target=_checked(goal, task, target))
+METRICS: dict[str, type[Metric]] = {
+    kind.name: kind for kind in (Error, Auc, AveragePrecision, Sensitivity, Cost)
+}
 
 
-def _argument(name: Name) -> str:
+def parameters(kind: type[Metric]) -> dict[str, Any]:
+    """Arguments of `plan` that go with a metric, and what they are if not given."""
+    return {
+        field.name: None if field.default is MISSING else field.default
+        for field in fields(kind)  # type: ignore[arg-type]  # every metric is a dataclass
+    }
+
+
+def target_argument(name: str) -> str:
+    """The argument of `plan` with the value of a metric to reach."""
     return f"target_{name.replace(' ', '_')}"
 
 
-def _checked(goal: Goal, task: Task, target: float) -> float:
-    """A target between the perfect and what takes no data at all."""
-    field, worst = _argument(goal.name), goal.hopeless(task)
-    if goal.higher_is_better:
-        target = real("plan", field, target, below=1)
-        if target <= 1 - worst:
+def metric_of(
+    name: str | None, targets: Mapping[str, float | None], arguments: Mapping[str, float | None]
+) -> tuple[Metric, float | None]:
+    """The one thing that was asked for and the value to reach, checked but for the latter."""
+    aims = [key for key, value in targets.items() if value is not None]
+    if len(aims) > 1:
+        words = " and ".join(map(target_argument, aims))
+        raise InvalidInput(f"plan: one target must be given, got {words}")
+    chosen = aims[0] if aims else name or Error.name
+    if aims and name not in (None, chosen):
+        raise InvalidInput(
+            f"plan: metric must be {chosen!r} with {target_argument(chosen)}, got {name!r}"
+        )
+    if chosen not in METRICS:
+        allowed = ", ".join(map(repr, METRICS))
+        raise InvalidInput(f"plan: metric must be one of {allowed}, got {chosen!r}")
+    given = {key: value for key, value in arguments.items() if value is not None}
+    for key, value in given.items():
+        if key not in parameters(METRICS[chosen]):
+            owner = next(kind.name for kind in METRICS.values() if key in parameters(kind))
             raise InvalidInput(
-                f"plan: {field} must be above {1 - worst:g} (a coin reaches that without any "
-                f"data), got {target:g}; ask for more"
+                f"plan: {key} goes with {target_argument(owner)} or metric={owner!r}, got "
+                f"{value!r} with {chosen!r}"
             )
-        return target
-    if not real("plan", field, target) > 0:
-        raise InvalidInput(
-            f"plan: {field} must be above 0 (no number of samples gets there), got {target:g}; "
-            "ask for a small one instead"
-        )
-    if target >= worst:
-        always = "negative" if goal.always_negative(task) else "positive"
-        raise InvalidInput(
-            f"plan: {field} must be below {worst:g} (calling every sample {always} reaches that "
-            f"without any data), got {target:g}; ask for less, or for target_auc"
-        )
-    return target
+    if METRICS[chosen].needs and not given:
+        raise InvalidInput(f"plan: {chosen} needs {METRICS[chosen].needs}")
+    return METRICS[chosen](**given), targets.get(chosen)

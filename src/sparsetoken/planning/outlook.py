@@ -1,84 +1,146 @@
-"""Around the answer: the same question for tasks a little different, and for other sample sizes."""
+"""Around the answer: floors, the crossover, tasks a little different, other numbers of samples."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
-from sparsetoken.planning.inverse import MOST_SAMPLES, Line, Unknown, approach
-from sparsetoken.planning.options import NAMES, Option, recommended
-from sparsetoken.planning.tuners import tuners
-from sparsetoken.planning.tuning import Asked, Knobs, Tuner
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.planning import report
+from sparsetoken.planning.advice import EDGE, NAMES, Option, Plan, recommended
+from sparsetoken.planning.tuning import NEAR, Knobs, Tuner, tuners
+from sparsetoken.planning.unknowns import MOST_SAMPLES, Place, Samples, approach, learnable
+from sparsetoken.support.blas import one_blas_thread
+from sparsetoken.support.errors import ConvergenceError, InvalidInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 _CHANGE = 0.2  # of strength, sparsity and prevalence
 _POINTS = 13  # of a curve
+_RETRY = math.log(1.5)  # of ease, where a draft was too optimistic; doubled each time
 
 
 @dataclass(frozen=True)
+class Floors:
+    """Errors no number of samples gets below: the oracle of each classifier, and Bayes.
+
+    Only errors have such floors; for another metric there is only each option's `limit`. One that
+    cannot be computed is in `left_out`, with the reason.
+    """
+
+    errors: dict[str, float]
+    left_out: dict[str, str]
+
+
+@dataclass(frozen=True, eq=False)
 class Outlook:
-    """A question and its answer, as a place to look around from."""
+    """What is around the answer of a plan; see `outlook`."""
 
-    task: Task
-    asked: Asked
-    unknown: Unknown | None
-    samples: int | None
-    options: tuple[Option, ...]
+    plan: Plan
+    floors: Floors
+    crossover: float
+    sensitivities: pd.DataFrame
 
-    def changes(self) -> Iterator[dict[str, Any]]:
-        """The answer on every task that is 20 % different; one row each, to about a percent."""
-        for name, words, task in changed_tasks(self.task):
-            row: dict[str, Any] = {"change": words}
-            if name == self.unknown:
-                yield row | dict.fromkeys(NAMES) | {"recommended": "(is the unknown)"}
-                continue
-            found = []
-            for option, tuner in zip(self.options, tuners(self.asked, task).values(), strict=True):
-                new = self._again(option, tuner, task)
-                found.append(new)
-                row[option.classifier] = new.value if self.unknown is None else new.needed
-            best = recommended(tuple(found), self.asked.goal, self.unknown)
-            yield row | {"recommended": "none reaches it" if best is None else best.classifier}
+    def __str__(self) -> str:
+        return "\n\n".join(report.outlook_paragraphs(self))
 
-    def _again(self, option: Option, tuner: Tuner, task: Task) -> Option:
-        """The same question on another task; an unknown from drafts."""
-        goal = self.asked.goal
-        start = None if option.tuned is None else option.tuned.knobs
-        if self.unknown is None:
-            assert self.samples is not None
-            knobs = tuner.search(task, self.samples, start)
-            value = tuner.train(task, self.samples, knobs).value
-            return Option(option.classifier, None, value, value, None)
-        assert goal.target is not None
-        bad = goal.bad(goal.target)
-        line = Line.of(self.unknown, task, self.samples, self.asked.dim)
-        if bad >= goal.hopeless(task):  # one class for all reaches the target
-            hardest = line.value(line.hardest)
-            return Option(option.classifier, hardest, goal.target, goal.target, None)
-        if option.needed is not None:
-            line = line.starting(option.needed)
-        ease, _ = approach(tuner, line, lambda *_: bad, start)
-        needed = None if ease == line.easiest else line.value(ease)
-        return Option(option.classifier, needed, goal.target, goal.target, None)
+    def __repr__(self) -> str:
+        return f"<Outlook for {self.plan.title}>"
 
-    def curve(self, task: Task, marks: list[float]) -> Iterator[dict[str, Any]]:
-        """The goal against the number of samples around the marks, each classifier tuned."""
-        middle = math.exp(float(np.mean(np.log(marks)))) if marks else 8.0 * self.asked.dim
-        low = max(4.0, min([middle / 8, *(0.5 * x for x in marks)]))
-        high = min(max([middle * 16, *(2.0 * x for x in marks)]), MOST_SAMPLES * self.asked.dim)
-        counts = np.unique(np.geomspace(low, high, _POINTS).round().astype(int))[::-1].tolist()
-        for kind, tuner in tuners(self.asked, task).items():
-            knobs: Knobs | None = None
-            for n in counts:  # from many samples to few: each start is a good one
-                knobs = tuner.search(task, n, knobs)
-                value = tuner.train(task, n, knobs).value
-                yield {"classifier": kind, "samples": n, "value": value}
+    def to_json(self) -> str:
+        """The plan and all this, for programs."""
+        return report.json_of(self)
+
+    def figure(self, curve: pd.DataFrame) -> Figure:
+        """A `tuned_curve`, with target, answer, crossover, capacity and floor."""
+        return report.figure(self, curve)
+
+
+def outlook(plan: Plan) -> Outlook:
+    """Floors, crossover and sensitivities of a plan; takes some seconds.
+
+    Printed, they are what the command line says after the plan itself.
+    """
+    return Outlook(plan, floors(plan), crossover(plan), sensitivities(plan))
+
+
+def floors(plan: Plan) -> Floors:
+    """The smallest errors with the signal known, on the task of the answer.
+
+    >>> from sparsetoken import Task, plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> sorted(floors(advice).errors)
+    ['attention', 'bayes', 'pooled', 'vectorized']
+    """
+    errors, left_out = {}, {}
+    with one_blas_thread():
+        for name, oracle in plan.metric.oracles(plan.answer, plan.setting.weighting).items():
+            try:
+                errors[name] = float(oracle())
+            except (InvalidInput, ConvergenceError) as error:  # too long to compute, say
+                left_out[name] = str(error)
+    return Floors(errors, left_out)
+
+
+def crossover(plan: Plan) -> float:
+    """The number of samples from which attention is recommended over pooling; inf if never.
+
+    To a percent or so, from drafts, where predictions do not contradict them.
+    """
+    task = plan.answer
+    by_name = tuners(plan.setting, task)
+    rivals = [by_name["pooled"]]
+    # with uniform places it has the same signal as the mean and more noise
+    if not task.uniform_places and "vectorized" in by_name:
+        rivals.append(by_name["vectorized"])
+    with one_blas_thread():
+        return _crossover(by_name["attention"], rivals, Samples(task, plan.dim, 0))
+
+
+def _crossover(attention: Tuner, rivals: list[Tuner], unknown: Samples) -> float:
+    """Where attention is better than every rival, and than naming one class always."""
+    metric = attention.setting.metric
+    baseline = metric.baseline(unknown.task).badness
+    known: dict[float, float] = {}
+
+    def rival(task: Task, n: float) -> float:
+        if n not in known:
+            known[n] = (1 - EDGE) * min(baseline, *(tuner.rough(task, n) for tuner in rivals))
+        return known[n]
+
+    first = unknown.ease(max(4, unknown.dim // 8))
+    start = learnable(attention, unknown, rival, first)
+    ease, knobs = approach(attention, unknown, rival, start, settled=0.15)
+    # drafts near the error of naming one class always are uncertain: predictions have the last word
+    step = _RETRY
+    while ease < unknown.easiest:  # steps double: the end of the line is half a dozen away
+        task, n = unknown.task, int(unknown.value(ease))
+        value = attention.predict(task, n, knobs).value
+        others = (metric.badness(tuner.best(task, n).value) for tuner in rivals)
+        wanted = (1 - EDGE) * min(baseline, *others)
+        if metric.badness(value) <= wanted + 4 * value.standard_error:
+            return unknown.value(ease)
+        ease, step = min(ease + step, unknown.easiest), 2 * step
+        knobs = attention.search(*unknown.at(ease), knobs, NEAR)
+    return math.inf
+
+
+def sensitivities(plan: Plan) -> pd.DataFrame:
+    """The answer if strength, sparsity or prevalence were 20 % smaller or larger.
+
+    Everything is tuned again. What is needed comes from drafts: good to a percent or two.
+    """
+    import pandas as pd
+
+    with one_blas_thread():
+        return pd.DataFrame([_changed(plan, *change) for change in changed_tasks(plan.task)])
 
 
 def changed_tasks(task: Task) -> Iterator[tuple[str, str, Task]]:
@@ -96,3 +158,72 @@ def changed_tasks(task: Task) -> Iterator[tuple[str, str, Task]]:
             except InvalidInput:  # beyond what a task may have
                 continue
             yield name, f"{name} {old:g} → {new:g}", changed
+
+
+def _changed(plan: Plan, name: str, words: str, task: Task) -> dict[str, Any]:
+    """A row of the sensitivities: every classifier's answer on another task."""
+    row: dict[str, Any] = {"change": words}
+    if plan.unknown is not None and name == plan.unknown.name:
+        return row | dict.fromkeys(NAMES) | {"recommended": "(is the unknown)"}
+    tuned = zip(plan.options, tuners(plan.setting, task).values(), strict=True)
+    answers = {option.classifier: _again(plan, option, tuner, task) for option, tuner in tuned}
+    reached = {name: x for name, x in answers.items() if x is not None}
+    best = recommended({name: plan.burden(x) for name, x in reached.items()})
+    return row | answers | {"recommended": "none reaches it" if best is None else best}
+
+
+def _again(plan: Plan, option: Option, tuner: Tuner, task: Task) -> float | None:
+    """The same question on another task: the value, or what is needed, from drafts."""
+    metric, knobs = plan.metric, None if option.tuned is None else option.tuned.knobs
+    if plan.unknown is None:
+        assert plan.samples is not None
+        return tuner.predict(task, plan.samples, tuner.search(task, plan.samples, knobs)).value
+    assert plan.target is not None
+    wanted = metric.badness(plan.target)
+    unknown = replace(plan.unknown, task=task)
+    if wanted >= metric.baseline(task).badness:  # one class for all reaches the target
+        return unknown.value(unknown.hardest)
+    if knobs is None or option.needed is None:
+        start = learnable(tuner, unknown, lambda *_: wanted, unknown.start)
+    else:
+        start = Place(unknown.within(unknown.ease(option.needed)), knobs)
+    ease, _ = approach(tuner, unknown, lambda *_: wanted, start)
+    return None if ease == unknown.easiest else unknown.value(ease)
+
+
+def tuned_curve(around: Outlook) -> pd.DataFrame:
+    """The metric against the number of samples, each classifier tuned at each number.
+
+    The numbers are around the answer, the crossover and the capacity; takes about ten seconds.
+    """
+    import pandas as pd
+
+    with one_blas_thread():
+        rows = list(_curve(around.plan, _marks(around)))
+    return pd.DataFrame(rows).sort_values(["classifier", "samples"], ignore_index=True)
+
+
+def _marks(around: Outlook) -> list[float]:
+    """Numbers of samples that the curve is to show."""
+    plan, best = around.plan, around.plan.best
+    marks = [around.crossover] if math.isfinite(around.crossover) else []
+    counts = {option.tuned.count for option in plan.options if option.tuned is not None}
+    counts |= set() if plan.samples is None else {plan.samples}
+    marks += sorted(map(float, counts))
+    if best is not None and best.capacity is not None and marks:
+        marks += [best.capacity] if best.capacity < 30 * max(marks) else []  # it may be far away
+    return marks
+
+
+def _curve(plan: Plan, marks: list[float]) -> Iterator[dict[str, Any]]:
+    middle = math.exp(float(np.mean(np.log(marks)))) if marks else 8.0 * plan.dim
+    low = max(4.0, min([middle / 8, *(0.5 * x for x in marks)]))
+    high = min(max([middle * 16, *(2.0 * x for x in marks)]), MOST_SAMPLES * plan.dim)
+    counts = np.unique(np.geomspace(low, high, _POINTS).round().astype(int))[::-1].tolist()
+    task = plan.answer
+    for name, tuner in tuners(plan.setting, task).items():
+        knobs: Knobs | None = None
+        for n in counts:  # from many samples to few: each start is a good one
+            knobs = tuner.search(task, n, knobs)
+            value = tuner.predict(task, n, knobs).value
+            yield {"classifier": name, "samples": n, "value": value}

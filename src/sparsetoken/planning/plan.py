@@ -7,32 +7,30 @@ strength, or the largest length) with which it reaches a target, or the floor th
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import numpy as np
+from dataclasses import replace
+from typing import Literal
 
 from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning import trust
-from sparsetoken.planning.advice import Plan
-from sparsetoken.planning.inverse import MOST_SAMPLES, Line, Unknown, solve_for
-from sparsetoken.planning.metrics import Goal, Name, goal_of
-from sparsetoken.planning.options import Check, Option, recommended, task_of
-from sparsetoken.planning.tuners import tuners
-from sparsetoken.planning.tuning import Asked, Tuner
+from sparsetoken.planning.advice import Check, Option, Plan
+from sparsetoken.planning.metrics import metric_of, target_argument
+from sparsetoken.planning.ridges import Setting
+from sparsetoken.planning.tuning import Tuned, Tuner, tuners
+from sparsetoken.planning.unknowns import MOST_SAMPLES, UNKNOWNS, Unknown, solve_for
 from sparsetoken.simulation.experiment import simulate
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import whole
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.errors import ConvergenceError, InvalidInput
 from sparsetoken.theory.alignment import align
+from sparsetoken.theory.prediction import capacity
 
 _MOST_DIM = 10**6  # one sample for the query is then the least per dimension a protocol takes
 _REPEATS, _FEWEST_RUNS = 16, 4  # of the check
 _PATIENCE = 1.0  # seconds that a check nobody asked for may take
-_RARE = 0.1
 
 
 def plan(
@@ -48,8 +46,9 @@ def plan(
     target_cost: float | None = None,
     cost_false_positive: float | None = None,
     cost_false_negative: float | None = None,
-    metric: Name | None = None,
-    unknown: Unknown | None = None,
+    metric: str | None = None,
+    target: float | None = None,
+    unknown: Literal["samples", "strength", "length"] | None = None,
     loss: Loss | None = None,
     weighting: Weighting = SOFTMAX,
     check: bool | None = None,
@@ -81,6 +80,8 @@ def plan(
         Go with cost; 1 if only the other is given.
     metric : str
         Without a target: "error" (the default), "auc", "average precision", "sensitivity", "cost".
+    target : float
+        The value of `metric` to reach: the same as the argument named after it.
     unknown : str
         With samples and a target: "strength" (how weak may the signal be?) or "length" (how long
         may samples be?).
@@ -115,53 +116,62 @@ def plan(
     if not isinstance(task, Task):
         raise InvalidInput(f"plan: task must be a Task, got {task!r}")
     dim = whole("plan", "dim", dim, least=3, most=_MOST_DIM)
-    targets: dict[Name, float | None] = {
+    targets = {
         "error": target_error,
         "auc": target_auc,
         "average precision": target_average_precision,
         "sensitivity": target_sensitivity,
         "cost": target_cost,
     }
-    goal = goal_of(task, targets, metric, specificity, cost_false_positive, cost_false_negative)
-    solved = _what_is_asked(samples, goal, unknown)
+    if target is not None:
+        named = metric or "error"
+        if targets.get(named) is not None:
+            raise InvalidInput(
+                f"plan: one target must be given, got target and {target_argument(named)}"
+            )
+        targets[named] = target
+    arguments = {
+        "specificity": specificity,
+        "cost_false_positive": cost_false_positive,
+        "cost_false_negative": cost_false_negative,
+    }
+    measure, target = metric_of(metric, targets, arguments)
+    if target is not None:
+        target = measure.checked_target(task, target)
+    kind = _unknown(samples, target, unknown)
     if samples is not None:
-        most = MOST_SAMPLES * dim
-        samples = whole("plan", "samples", samples, least=4, most=most)
-    if solved == "strength" and isinstance(task.strength, Varying):
-        raise InvalidInput(
-            "plan: unknown must not be 'strength' for a strength that varies from sample to "
-            f"sample, got task.strength={task.strength!r}"
-        )
+        samples = whole("plan", "samples", samples, least=4, most=MOST_SAMPLES * dim)
+    solved = None if kind is None else kind(task, dim, samples or 0)
     if check not in (None, False, True):
         raise InvalidInput(f"plan: check must be True, False or None, got {check!r}")
     seed = whole("plan", "seed", seed, least=0)
-    given = Logistic() if loss is None else loss
-    asked = Asked(dim, given, goal, weighting=weighting, seed=seed)
-    Protocol(loss=asked.loss)  # refuses what is not a loss
+    setting = Setting(dim, Logistic() if loss is None else loss, measure, weighting, seed)
+    Protocol(loss=setting.loss)  # refuses what is not a loss
     Attention(weighting=weighting)  # or not a weighting
     with one_blas_thread():
         options = tuple(
-            _option(tuner, task, samples, solved) for tuner in tuners(asked, task).values()
+            _option(tuner, task, samples, solved, target)
+            for tuner in tuners(setting, task).values()
         )
-        there = task_of(options[0], task, samples, solved, dim)
-        best = recommended(options, goal, solved)
-        answer = task if best is None else task_of(best, task, samples, solved, dim)
-        warnings = (
-            *_warnings(there, goal, options[0], asked.loss),
-            *_doubts(answer, dim, goal, best),
+        advice = Plan(task, setting, target, solved, samples, options, ())
+        best, answer = advice.best, advice.answer
+        return replace(
+            advice,
+            warnings=tuple(_warnings(advice)),
+            check=None if best is None else _check(answer, best, setting, check),
+            bayes=_bayes(task, setting) if best is None else None,
         )
-        seen = None
-        if best is not None and check is not False:
-            seen = _simulated(answer, best, asked, _REPEATS if check else _affordable(best, answer))
-    return Plan(task, goal, asked, solved, samples, options, warnings, seen)
 
 
-def _what_is_asked(samples: int | None, goal: Goal, unknown: Unknown | None) -> Unknown | None:
-    if unknown not in (None, "samples", "strength", "length"):
+def _unknown(
+    samples: int | None, target: float | None, unknown: str | None
+) -> type[Unknown] | None:
+    """What is solved for; None if the samples are given and what they reach is asked."""
+    if unknown is not None and unknown not in UNKNOWNS:
         raise InvalidInput(
             f"plan: unknown must be 'samples', 'strength' or 'length', got {unknown!r}"
         )
-    if samples is None and goal.target is None:
+    if samples is None and target is None:
         raise InvalidInput(
             "plan: give samples= (what is reached with them?) or a target such as target_error= "
             "(how many samples does it take?), got neither"
@@ -171,96 +181,104 @@ def _what_is_asked(samples: int | None, goal: Goal, unknown: Unknown | None) -> 
             raise InvalidInput(
                 f"plan: two unknowns, samples and {unknown}; give samples= to solve for {unknown}"
             )
-        return "samples"
-    if goal.target is None:
+        return UNKNOWNS["samples"]
+    if target is None:
         if unknown is not None:
             raise InvalidInput(
                 f"plan: unknown={unknown!r} needs a target such as target_error=, got none"
             )
         return None
-    if unknown not in ("strength", "length"):
+    if unknown in (None, "samples"):
         raise InvalidInput(
             "plan: samples and a target are both given; say unknown='strength' (how weak may the "
             "signal be?) or unknown='length' (how long may samples be?), or leave one of them out"
         )
-    return unknown
+    return UNKNOWNS[unknown]
 
 
-def _option(tuner: Tuner, task: Task, samples: int | None, unknown: Unknown | None) -> Option:
+def _option(
+    tuner: Tuner, task: Task, samples: int | None, unknown: Unknown | None, target: float | None
+) -> Option:
     """One classifier's answer."""
-    goal, limit = tuner.asked.goal, tuner.limit(task)
+    metric, dim = tuner.setting.metric, tuner.setting.dim
+    limit, needed = tuner.limit(task), None
     if unknown is None:
         assert samples is not None
         tuned = tuner.best(task, samples)
-        return Option(tuner.name, None, tuned.value, limit, tuned)
-    assert goal.target is not None
-    bad = goal.bad(goal.target)
-    if unknown == "samples" and goal.bad(limit) >= bad:
-        return Option(tuner.name, None, None, limit, None)
-    line = Line.of(unknown, task, samples, tuner.asked.dim)
-    answer = solve_for(tuner, line, lambda *_: bad)
-    if answer is None:
-        return Option(tuner.name, None, None, limit, None)
-    needed, tuned = answer
-    if unknown != "samples":
-        limit = tuner.limit(line.task_at(needed))
-    return Option(tuner.name, needed, tuned.value, limit, tuned)
+    else:
+        assert target is not None
+        wanted = metric.badness(target)
+        if samples is None and metric.badness(limit) >= wanted:
+            return Option(tuner.name, None, limit)
+        answer = solve_for(tuner, unknown, lambda *_: wanted)
+        if answer is None:
+            return Option(tuner.name, None, limit)
+        needed, tuned = answer
+        if samples is not None:
+            task = unknown.task_at(needed)
+            limit = tuner.limit(task)
+    separable = float(capacity(task, tuned.classifier, tuned.protocol)) * dim
+    return Option(tuner.name, needed, limit, tuned, separable)
 
 
-def _affordable(best: Option, task: Task) -> int:
+def _bayes(task: Task, setting: Setting) -> float | None:
+    """The metric's best value of all, where there is one and it can be computed."""
+    oracle = setting.metric.oracles(task, setting.weighting).get("bayes")
+    try:
+        return None if oracle is None else float(oracle())
+    except (InvalidInput, ConvergenceError):  # `floors` says why
+        return None
+
+
+def _check(task: Task, best: Option, setting: Setting, wish: bool | None) -> Check | None:
+    """The recommended classifier, trained again and again, if that is wished or cheap."""
+    assert best.tuned is not None
+    tuned = best.tuned
+    repeats = {True: _REPEATS, False: 0, None: _affordable(tuned, task)}[wish]
+    if not repeats:
+        return None
+    run = simulate(
+        task, tuned.classifier, tuned.protocol, setting.dim, repeats=repeats, seed=setting.seed
+    )
+    values = (setting.metric.value(run.scores(repeat)) for repeat in range(repeats))
+    return Check(tuned.value, tuple(map(float, values)))
+
+
+def _affordable(tuned: Tuned, task: Task) -> int:
     """Runs of a check that take a second or so: each costs about 50 ns for each pair of a sample
     and a column of its features (`make bench`), losses with kinks up to 25 times that, and 0.3 ms
     for each token of the cloud of samples on which its scores are computed."""
-    assert best.tuned is not None
-    n = best.tuned.readout_count
-    prediction = best.tuned.prediction
-    columns = prediction.dim * (task.length if best.classifier == "vectorized" else 1)
+    n, prediction = tuned.readout_count, tuned.prediction
+    columns = prediction.dim * prediction.training_sets.middle.law.features_per_dim
     kinks = getattr(prediction.protocol.loss, "dual_box", None) is not None
     seconds = n * min(n, columns) * 50e-9 * (25 if kinks else 1) + 0.3e-3 * task.length
     runs = int(min(_REPEATS, _PATIENCE / max(seconds, 1e-9)))
     return runs if runs >= _FEWEST_RUNS else 0
 
 
-def _simulated(task: Task, best: Option, asked: Asked, repeats: int) -> Check | None:
-    """The recommended classifier, trained again and again."""
-    assert best.tuned is not None
-    if not repeats:
-        return None
-    tuned = best.tuned
-    run = simulate(
-        task, tuned.classifier, tuned.protocol, asked.dim, repeats=repeats, seed=asked.seed
-    )
-    values = run.test_error
-    if asked.goal.name != "error":
-        values = np.array([asked.goal.value(run.scores(repeat)) for repeat in range(repeats)])
-    return Check(tuned.value, tuple(values.tolist()))
-
-
-def _doubts(task: Task, dim: int, goal: Goal, best: Option | None) -> Iterator[str]:
-    """What may disappoint about the recommended option, on its task."""
+def _warnings(advice: Plan) -> Iterator[str]:
+    """What a user might run into: on the task of attention's answer, then on the recommended
+    option's."""
+    metric, best, attention = advice.metric, advice.best, advice["attention"]
+    task = attention.task_of(advice.task, advice.unknown)
+    yield from metric.remarks(task)
+    if attention.tuned is not None:
+        yield from _turned_away(task, attention.tuned)
     if best is not None and best.tuned is not None:
         tuned = best.tuned
-        # what makes a query useless is its test error
-        useless = tuned.prediction.useless if goal.name == "error" else None
-        yield from trust.scatter(goal.words, tuned.value, tuned.spread, useless)
-        yield from trust.warnings(task, dim, tuned.query_count, tuned.readout_count)
+        useless = metric.useless(tuned.prediction)
+        yield from trust.scatter(metric.words, tuned.value, tuned.spread, useless)
+        counts = tuned.query_count, tuned.readout_count
+        yield from trust.warnings(advice.answer, advice.dim, *counts)
 
 
-def _warnings(task: Task, goal: Goal, attention: Option, loss: Loss) -> Iterator[str]:
-    """What a user might run into, on the task of attention's answer."""
-    rare = min(task.prevalence, 1 - task.prevalence)
-    if goal.name == "error" and rare < _RARE:
+def _turned_away(task: Task, tuned: Tuned) -> Iterator[str]:
+    """Whether the default steps would be a mistake."""
+    protocol, cosine = tuned.protocol, tuned.prediction.cosine
+    plain = align(task, Protocol(protocol.query_samples, loss=protocol.loss)).cosine
+    if cosine is not None and plain < 0 < cosine:
         yield (
-            f"one class is rare: naming the other one always has error {rare:g} already; ask for "
-            "target_auc, target_sensitivity or costs instead"
+            f"the default steps would turn the query away from the signal (cosine {plain:.2f});"
+            f" readout_step={protocol.readout_step:g} and bias_step={protocol.bias_step:.3g} "
+            f"give {cosine:.2f}"
         )
-    tuned = attention.tuned
-    if tuned is not None and tuned.prediction.cosine is not None:
-        protocol = tuned.protocol
-        plain = align(task, Protocol(protocol.query_samples, loss=loss)).cosine
-        if plain < 0 < tuned.prediction.cosine:
-            yield (
-                f"the default steps would turn the query away from the signal (cosine {plain:.2f});"
-                f" readout_step={protocol.readout_step:g} and bias_step={protocol.bias_step:.3g} "
-                f"give {tuned.prediction.cosine:.2f}"
-            )
