@@ -10,23 +10,7 @@ import pandas as pd
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.reproduction.claim import (
-    PAPER,
-    RIDGE,
-    Ask,
-    Check,
-    Claim,
-    Judgement,
-    Scale,
-    Table,
-    agreement,
-    collect,
-    compare,
-    decide,
-    finite,
-    rows,
-    slope,
-)
+from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import grid
 from sparsetoken.theory.alignment import align, alignment_rate
 
@@ -37,13 +21,13 @@ _COSINE, _NORM = "cosine of query and signal", "norm of the query"
 _MISS, _MAP = "1 − cosine", "cosine over the step sizes (lines: sharpness)"
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """Cosine and norm against query samples, and a map over the two step sizes."""
-    protocol = Protocol(ridge=RIDGE)
-    lines = [align(PAPER, replace(protocol, query_samples=float(x))) for x in _LINE]
+    protocol = Protocol(ridge=claim.RIDGE)
+    lines = [align(claim.PAPER, replace(protocol, query_samples=float(x))) for x in _LINE]
     cells = grid(
-        task=PAPER, classifier=Attention(), protocol=protocol,
-        query_samples=list(_DOTS), readout_samples=0.5, **finite(scale, 2 * scale.dim),
+        task=claim.PAPER, classifier=Attention(), protocol=protocol,
+        query_samples=list(_DOTS), readout_samples=0.5, **claim.finite(scale, 2 * scale.dim),
     )  # fmt: skip
     answers = ask(cells)
     answers = answers.assign(miss=1 - answers.cosine)
@@ -55,21 +39,25 @@ def compute(scale: Scale, ask: Ask) -> Table:
     ):
         exact = pd.DataFrame({"kind": "theory", "query_samples": _LINE, quantity: theory})
         both = pd.concat([exact, answers], ignore_index=True)
-        parts.append(compare(panel, "attention", both, "query_samples", quantity))
+        parts.append(claim.compare(panel, "attention", both, "query_samples", quantity))
     far = _LINE[_LINE >= 1]
-    parts.append(rows(_MISS, "reference: C/α₀", far, theory=alignment_rate(PAPER, protocol) / far))
+    parts.append(
+        claim.rows(
+            _MISS, "reference: C/α₀", far, theory=alignment_rate(claim.PAPER, protocol) / far
+        )
+    )
     for step in _STEPS:
         queries = [
-            align(PAPER, replace(protocol, readout_step=float(x), query_step=float(step)))
+            align(claim.PAPER, replace(protocol, readout_step=float(x), query_step=float(step)))
             for x in _STEPS
         ]
         for series in ("cosine", "sharpness"):
             values = [getattr(query, series) for query in queries]
-            parts.append(rows(_MAP, series, _STEPS, y=step, theory=values))
-    return collect(parts)
+            parts.append(claim.rows(_MAP, series, _STEPS, y=step, theory=values))
+    return claim.collect(parts)
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """Dots on the line, and 1 − cosine falling like C/α₀."""
     learned = table[table.series == "attention"]
     cosine, norm, miss = (learned[learned.panel == panel] for panel in (_COSINE, _NORM, _MISS))
@@ -79,32 +67,32 @@ def judge(table: Table) -> Judgement:
     far = miss[miss.x >= 100]
     dots = miss.dropna(subset="simulation")
     dots = dots[dots.x >= 8]
-    return Judgement(
+    return claim.Judgement(
         [
-            *agreement(cosine, "cosine of the query"),
-            *agreement(norm, "norm of the query"),
-            *agreement(miss, "1 − cosine"),
-            slope(far.x, far.theory, -1.0, "decay of 1 − cosine, theory, α₀ ≥ 100"),
-            slope(
+            *claim.agreement(cosine, "cosine of the query"),
+            *claim.agreement(norm, "norm of the query"),
+            *claim.agreement(miss, "1 − cosine"),
+            claim.slope(far.x, far.theory, -1.0, "decay of 1 − cosine, theory, α₀ ≥ 100"),
+            claim.slope(
                 dots.x,
                 dots.simulation,
                 -1.0,
                 "decay of 1 − cosine, simulation, α₀ ≥ 8",
                 dots.simulation_error,
             ),
-            Check(
+            claim.Check(
                 "constant of the decay",
                 "1 − cosine = C/α₀",
                 f"{ratio:.4f} of C/α₀ at α₀ = {last:g}",
                 "within 1 %",
-                decide(abs(ratio - 1) <= 0.01),
+                claim.decide(abs(ratio - 1) <= 0.01),
             ),
         ]
     )
 
 
 _SAMPLES = "query samples per dimension  $\\alpha_0 = n_0/d$"
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "alignment",
     "Theorem 3, Corollary 1",
     "After two gradient steps the query has a deterministic cosine with the signal, and "

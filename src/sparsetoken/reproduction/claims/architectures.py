@@ -10,19 +10,7 @@ import numpy as np
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
 from sparsetoken.model.task import Task
-from sparsetoken.reproduction.claim import (
-    PAPER,
-    Ask,
-    Check,
-    Claim,
-    Judgement,
-    Scale,
-    Table,
-    Verdict,
-    collect,
-    decide,
-    rows,
-)
+from sparsetoken.reproduction import claim
 from sparsetoken.simulation.architectures.models import ARCHITECTURES
 from sparsetoken.simulation.architectures.training import best_device, train_architecture
 from sparsetoken.studies.cells import grid
@@ -95,14 +83,14 @@ class ArchitectureCell(Question):
         }
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """Test error against all samples: six architectures, three exact curves, two floors."""
     device = best_device()
     dim = _ON_GPU if scale.name == "full" and device != "cpu" else _DIMS[scale.name]
     names = sorted(ARCHITECTURES, key=lambda name: name != "two layers")  # the longest work first
     cells = [
         ArchitectureCell(
-            PAPER, name, dim, round(each * dim), _REPEATS[scale.name], scale.seed, device
+            claim.PAPER, name, dim, round(each * dim), _REPEATS[scale.name], scale.seed, device
         )
         for name in names
         for each in reversed(_SAMPLES[scale.name])
@@ -112,31 +100,31 @@ def compute(scale: Scale, ask: Ask) -> Table:
     parts = []
     for name, series in _EXACT.items():
         curve = exact[name]
-        parts.append(rows(_ERRORS, series, list(curve), theory=list(curve.values())))
+        parts.append(claim.rows(_ERRORS, series, list(curve), theory=list(curve.values())))
     for series, classifier in ((_BAYES, None), (_POOLED_FLOOR, Pooled())):
-        floor = ask([OracleCell(PAPER, classifier)])
+        floor = ask([OracleCell(claim.PAPER, classifier)])
         best, error = float(floor.best_error.iloc[0]), float(floor.standard_error.iloc[0])
         ends = [min(exact["pooled"]), max(exact["pooled"])]
-        parts.append(rows(_ERRORS, series, ends, theory=best, theory_error=error))
+        parts.append(claim.rows(_ERRORS, series, ends, theory=best, theory_error=error))
     ends = [min(trained.x), max(trained.x)]
-    parts.append(rows(_TIMES, "reference: the exact curve", ends, theory=1.0))
+    parts.append(claim.rows(_TIMES, "reference: the exact curve", ends, theory=1.0))
     for name in ARCHITECTURES:
         mine = trained[trained.classifier == name]
         same = {"repeats": mine.repeats.to_numpy(), "dim": mine.dim.to_numpy()}
         mean, error = mine.test_error.to_numpy(), mine.standard_error.to_numpy()
         same["features"] = mine.weights.to_numpy()
         x = mine.x.to_numpy()
-        parts.append(rows(_ERRORS, name, x, simulation=mean, simulation_error=error, **same))
-        parts.append(rows(_LOWEST, name, x, simulation=mine.lowest.to_numpy(), **same))
-        parts.append(rows(_HIGHEST, name, x, simulation=mine.highest.to_numpy(), **same))
+        parts.append(claim.rows(_ERRORS, name, x, simulation=mean, simulation_error=error, **same))
+        parts.append(claim.rows(_LOWEST, name, x, simulation=mine.lowest.to_numpy(), **same))
+        parts.append(claim.rows(_HIGHEST, name, x, simulation=mine.highest.to_numpy(), **same))
         if name in (*_ATTENTION, "two layers"):
             by = np.array([exact["attention"][each] for each in x])
             times = {"simulation": mean / by, "simulation_error": error / by}
-            parts.append(rows(_TIMES, name, x, **times, **same))
-    return collect(parts)
+            parts.append(claim.rows(_TIMES, name, x, **times, **same))
+    return claim.collect(parts)
 
 
-def _exact(scale: Scale, ask: Ask) -> dict[str, dict[float, float]]:
+def _exact(scale: claim.Scale, ask: claim.Ask) -> dict[str, dict[float, float]]:
     """Test error at each number of samples, with the best of a few ridges.
 
     Attention gives a third of the samples to its query, as in `training`.
@@ -146,15 +134,15 @@ def _exact(scale: Scale, ask: Ask) -> dict[str, dict[float, float]]:
     for total in totals:
         split = {"query_samples": total / 3, "readout_samples": 2 * total / 3}
         whole = {"query_samples": 1.0, "readout_samples": total}
-        cells = grid(task=PAPER, classifier=Attention(), ridge=_RIDGES["attention"], **split)
+        cells = grid(task=claim.PAPER, classifier=Attention(), ridge=_RIDGES["attention"], **split)
         for classifier in (Pooled(), Vectorized()):
-            cells += grid(task=PAPER, classifier=classifier, ridge=_RIDGES["pooled"], **whole)
+            cells += grid(task=claim.PAPER, classifier=classifier, ridge=_RIDGES["pooled"], **whole)
         for name, answers in ask(cells).groupby("classifier"):
             found[str(name)][total] = float(answers.test_error.min())
     return found
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """Floors, simple attention at the theory, an MLP on the mean at pooling, a flat MLP far off."""
     errors = table[table.panel == _ERRORS].pivot(index="x", columns="series")
     mean, sem, theory = errors["simulation"], errors["simulation_error"], errors["theory"]
@@ -164,7 +152,7 @@ def judge(table: Table) -> Judgement:
     names = [name for name in ARCHITECTURES if name in mean]
     below = ((mean[names] - floor) / sem[names]).loc[measured].to_numpy()
     checks = [
-        Check(
+        claim.Check(
             "no architecture beats the Bayes test",
             f"at least {floor:.4f}",
             f"{float(mean[names].min().min()):.4f} the smallest; {np.nanmin(below):+.1f} "
@@ -178,7 +166,7 @@ def judge(table: Table) -> Judgement:
     pooled = float(theory[_EXACT["pooled"]][most])
     for name in _ATTENTION:
         checks.append(
-            Check(
+            claim.Check(
                 f"{name} leaves linear pooling behind",
                 f"far below {pooled:.3f}, the exact error of pooled",
                 f"{mean[name][most]:.4f} ± {sem[name][most]:.4f} at {most:g} samples per dimension",
@@ -188,7 +176,7 @@ def judge(table: Table) -> Judgement:
         )
     above = ((mean["mean and MLP"] - linear) / sem["mean and MLP"]).loc[measured]
     checks.append(
-        Check(
+        claim.Check(
             "an MLP on the mean cannot beat the best linear readout of it",
             f"at least {linear:.4f}",
             f"{float(mean['mean and MLP'].min()):.4f} the smallest",
@@ -199,7 +187,7 @@ def judge(table: Table) -> Judgement:
     gap = (mean["flat MLP"] - mean["simple attention"]).loc[measured]
     doubt = np.hypot(sem["flat MLP"], sem["simple attention"]).loc[measured]
     checks.append(
-        Check(
+        claim.Check(
             "a flat MLP does not find out that tokens are alike",
             "worse than simple attention",
             f"{gap.min():.3f} to {gap.max():.3f} worse",
@@ -208,18 +196,20 @@ def judge(table: Table) -> Judgement:
             _beyond(gap, doubt),
         )
     )
-    return Judgement(checks, _remarks(table, mean, theory))
+    return claim.Judgement(checks, _remarks(table, mean, theory))
 
 
 def _near(
     mean: Any, sem: Any, theory: Any, name: str, curve: str, most: float, below: float
-) -> Check:
+) -> claim.Check:
     """With the most samples an architecture is at an exact curve; Bayes is 0.7 of attention's."""
     exact = float(theory[curve][most])
     ratio, error = float(mean[name][most]) / exact, float(sem[name][most]) / exact
     excess = max(ratio - _ABOVE, below - ratio)
-    verdict: Verdict = "holds" if excess <= 0 else "fails" if excess > 4 * error else "inconclusive"
-    return Check(
+    verdict: claim.Verdict = (
+        "holds" if excess <= 0 else "fails" if excess > 4 * error else "inconclusive"
+    )
+    return claim.Check(
         f"{name}, end to end, against “{curve}”",
         f"about {exact:.4f} at {most:g} samples per dimension",
         f"{ratio:.2f} ± {error:.2f} times it",
@@ -229,7 +219,7 @@ def _near(
     )
 
 
-def _beyond(gaps: Any, errors: Any) -> Verdict:
+def _beyond(gaps: Any, errors: Any) -> claim.Verdict:
     """Gaps that must be positive, and are known up to 4 standard errors."""
     gaps, doubt = np.atleast_1d(gaps), 4 * np.atleast_1d(errors)
     if (gaps < -doubt).any():
@@ -237,12 +227,16 @@ def _beyond(gaps: Any, errors: Any) -> Verdict:
     return "holds" if len(gaps) and (gaps > doubt).all() else "inconclusive"
 
 
-def _known(values: Any, truth: Any) -> Verdict:
+def _known(values: Any, truth: Any) -> claim.Verdict:
     """Missing numbers decide nothing."""
-    return decide(bool(truth)) if np.isfinite(np.asarray(values, float)).all() else "inconclusive"
+    return (
+        claim.decide(bool(truth))
+        if np.isfinite(np.asarray(values, float)).all()
+        else "inconclusive"
+    )
 
 
-def _remarks(table: Table, mean: Any, theory: Any) -> list[str]:
+def _remarks(table: claim.Table, mean: Any, theory: Any) -> list[str]:
     curve = theory[_EXACT["attention"]].dropna()
     lines = []
     for name in (name for name in ARCHITECTURES if name in mean):
@@ -285,7 +279,7 @@ def _worth(curve: Any, mine: Any) -> str:
 
 
 _X = "all samples per dimension  $n/d$"
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "architectures",
     "Beyond the paper's protocol",
     "Attention trained end to end by Adam ends near the exact curve of the four-stage protocol; an "

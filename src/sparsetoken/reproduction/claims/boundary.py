@@ -22,18 +22,7 @@ from sparsetoken.oracles.detection import (
     maximum_boundary,
     rare_and_weak,
 )
-from sparsetoken.reproduction.claim import (
-    Ask,
-    Check,
-    Claim,
-    Judgement,
-    Scale,
-    Table,
-    Verdict,
-    collect,
-    decide,
-    rows,
-)
+from sparsetoken.reproduction import claim
 from sparsetoken.studies.oracles import DetectionCell, RegretCell
 
 _MANY = 2000  # tokens with signal up to which attention and Bayes are sampled
@@ -71,7 +60,7 @@ _BAYES, _ATTENTION, _REGRET = (
 _SHARPNESS = "best sharpness over strength"  # not drawn
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """Errors of five tests against length at some points, and of two over the plane."""
     size = _SIZES[scale.name]
     tracked = {}
@@ -98,22 +87,22 @@ def compute(scale: Scale, ask: Ask) -> Table:
     for (panel, test, length), cell in tracked.items():
         row = found.loc[(test, length, cell.task.sparsity, cell.task.strength)]
         error, doubt = float(row.best_error), float(row.standard_error)
-        parts.append(rows(panel, test, length, theory=error, theory_error=doubt))
+        parts.append(claim.rows(panel, test, length, theory=error, theory_error=doubt))
     parts.append(_gaussian(_BETWEEN, sorted({at for _, _, at in tracked})))
-    return collect([*parts, *_maps(maps)])
+    return claim.collect([*parts, *_maps(maps)])
 
 
-def _gaussian(panel: str, lengths: Sequence[int]) -> Table:
+def _gaussian(panel: str, lengths: Sequence[int]) -> claim.Table:
     """Φ(−κ/2) with κ² = (e^{θ²} − 1)R²/L: the Bayes error where log-likelihoods are Gaussian."""
     tasks = [rare_and_weak(length, *_POINTS[panel]) for length in lengths]
     kappa = [
         task.fixed_sparsity * math.sqrt(math.expm1(task.fixed_strength**2) / task.length)
         for task in tasks
     ]
-    return rows(panel, "reference: Φ(−κ/2)", lengths, theory=ndtr(-0.5 * np.array(kappa)))
+    return claim.rows(panel, "reference: Φ(−κ/2)", lengths, theory=ndtr(-0.5 * np.array(kappa)))
 
 
-def _maps(answers: Table) -> list[Table]:
+def _maps(answers: claim.Table) -> list[claim.Table]:
     """Over the plane; b is that of the whole number R."""
     b = 1 - np.log(answers.sparsity.to_numpy(float)) / math.log(_MAP_LENGTH)
     r = answers.strength.to_numpy(float) ** 2 / (2 * math.log(_MAP_LENGTH))
@@ -123,10 +112,10 @@ def _maps(answers: Table) -> list[Table]:
     both = np.hypot(doubt, small)
     ratio = answers.best_sharpness.to_numpy() / answers.strength.to_numpy(float)
     parts = [
-        rows(_BAYES, "error", b, y=r, theory=floor, theory_error=doubt),
-        rows(_ATTENTION, "error", b, y=r, theory=floor + regret, theory_error=both),
-        rows(_REGRET, "gap", b, y=r, theory=regret, theory_error=small),
-        rows(_SHARPNESS, "map", b, y=r, theory=ratio),
+        claim.rows(_BAYES, "error", b, y=r, theory=floor, theory_error=doubt),
+        claim.rows(_ATTENTION, "error", b, y=r, theory=floor + regret, theory_error=both),
+        claim.rows(_REGRET, "gap", b, y=r, theory=regret, theory_error=small),
+        claim.rows(_SHARPNESS, "map", b, y=r, theory=ratio),
     ]
     line = np.linspace(max(0.5, b.min()), 0.97, 60)
     for panel in (_BAYES, _ATTENTION, _REGRET):
@@ -134,13 +123,13 @@ def _maps(answers: Table) -> list[Table]:
             ("detection boundary", detection_boundary), ("that of the maximum", maximum_boundary),
         ):  # fmt: skip
             heights = [boundary(float(each)) for each in line]
-            parts.append(rows(panel, f"reference: {name}", line, theory=heights))
+            parts.append(claim.rows(panel, f"reference: {name}", line, theory=heights))
     return parts
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """Which way every test goes, nothing below Bayes, attention beside it."""
-    sides: dict[str, list[tuple[str, Table, bool]]] = {test: [] for test in TESTS}
+    sides: dict[str, list[tuple[str, claim.Table, bool]]] = {test: [] for test in TESTS}
     for panel, (b, r) in _POINTS.items():
         for test in TESTS:
             mine = table[(table.panel == panel) & (table.series == test)].sort_values("x")
@@ -167,7 +156,7 @@ def judge(table: Table) -> Judgement:
     values, errors = (
         pair[name].reindex(columns=["maximum", "attention"]) for name in ("theory", "theory_error")
     )
-    ahead = rows(
+    ahead = claim.rows(
         "", "", pair.index.to_numpy(), theory=(values.attention - values.maximum).to_numpy(),
         theory_error=np.hypot(errors.attention, errors.maximum).to_numpy(),
     )  # fmt: skip
@@ -178,12 +167,14 @@ def judge(table: Table) -> Judgement:
             [("gap at (0.55, 0.08)", ahead, True)],
         )
     )
-    return Judgement([*checks, _floor(table), _beside_bayes(table)], _remarks(table))
+    return claim.Judgement([*checks, _floor(table), _beside_bayes(table)], _remarks(table))
 
 
-def _directions(what: str, predicted: str, found: Sequence[tuple[str, Table, bool]]) -> Check:
+def _directions(
+    what: str, predicted: str, found: Sequence[tuple[str, claim.Table, bool]]
+) -> claim.Check:
     """Errors that go the way they should, from each length to the next and all the way."""
-    verdicts: list[Verdict] = []
+    verdicts: list[claim.Verdict] = []
     measured = []
     for name, mine, down in found:
         error, doubt = mine.theory.to_numpy(float), mine.theory_error.to_numpy(float)
@@ -193,7 +184,7 @@ def _directions(what: str, predicted: str, found: Sequence[tuple[str, Table, boo
         right = bool((steps >= 0).all() and way > -noise)  # False where a number is missing
         verdicts.append("fails" if not right else "holds" if way > noise else "inconclusive")
         measured.append(f"{name} {error[0]:.3f} to {error[-1]:.3f}")
-    return Check(
+    return claim.Check(
         what,
         predicted,
         "; ".join(measured) or "nothing",
@@ -207,7 +198,7 @@ def _directions(what: str, predicted: str, found: Sequence[tuple[str, Table, boo
     )
 
 
-def _floor(table: Table) -> Check:
+def _floor(table: claim.Table) -> claim.Check:
     shown = table[table.panel.isin(list(_POINTS)) & table.series.isin(TESTS)]
     wide = shown.pivot(index=["panel", "x"], columns="series")
     error, doubt = wide["theory"].reindex(columns=TESTS), wide["theory_error"]
@@ -217,17 +208,17 @@ def _floor(table: Table) -> Check:
     allowed = 4 * np.hypot(doubt.drop(columns="bayes"), doubt[["bayes"]].to_numpy())[with_bayes]
     bad = int((above < -allowed - 1e-12).to_numpy().sum())
     missing = int(error[error.attention.notna()].bayes.isna().sum()) + (not with_bayes.any())
-    return Check(
+    return claim.Check(
         "Bayes error",
         "no test is below it",
         f"{bad} of {int(above.notna().to_numpy().sum())} below; the least gap is "
         f"{above.min(axis=None):.1e}",
         "Bayes ≤ every test + 4 standard errors, at every point and length",
-        decide(not bad and not missing),
+        claim.decide(not bad and not missing),
     )
 
 
-def _beside_bayes(table: Table) -> Check:
+def _beside_bayes(table: claim.Table) -> claim.Check:
     """Gaussian errors Φ(−κ/2) and Φ(−ηκ/2), η the efficiency, where sums are Gaussian."""
     gap, floor = (
         table[(table.panel == panel) & table.y.notna()].set_index(["x", "y"])
@@ -240,17 +231,17 @@ def _beside_bayes(table: Table) -> Check:
     efficiency = np.array([attention_efficiency(each) for each in strength])
     bound = ndtr(efficiency * ndtri(bayes)) - bayes
     excess = gap.theory.to_numpy() - bound - 4 * gap.theory_error.to_numpy()
-    return Check(
+    return claim.Check(
         "attention beside Bayes, b < ¾ and r < ¼",
         "Φ(−ηκ/2) beside Φ(−κ/2), η ≥ 0.988: at most 0.003 apart",
         f"at most {gap.theory.max():.4f} apart where at most {bound.max(initial=0):.4f} is allowed "
         f"({len(gap)} points, standard errors at most {gap.theory_error.max():.4f})",
         "gap ≤ Φ(−ηκ/2) − Φ(−κ/2) + 4 standard errors at every point, κ from the Bayes error",
-        decide(len(gap) > 0 and bool((excess <= 0).all())),
+        claim.decide(len(gap) > 0 and bool((excess <= 0).all())),
     )
 
 
-def _remarks(table: Table) -> list[str]:
+def _remarks(table: claim.Table) -> list[str]:
     gap = table[(table.panel == _REGRET) & table.y.notna()]
     if not len(gap) or not gap.theory.notna().any():
         return []
@@ -282,7 +273,7 @@ def _remarks(table: Table) -> list[str]:
 
 
 _B, _R = "rarity  $b$   ($R = L^{1-b}$)", "amplitude  $r$   ($\\theta^2 = 2 r \\log L$)"
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "boundary",
     "Ingster; Donoho and Jin",
     "Attention at its best sharpness finds rare and weak signals up to the boundary beyond which "

@@ -12,20 +12,7 @@ from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.reproduction.claim import (
-    PAPER,
-    Ask,
-    Check,
-    Claim,
-    Judgement,
-    Scale,
-    Table,
-    Verdict,
-    collect,
-    compare,
-    decide,
-    rows,
-)
+from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import Cell, grid
 from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.theory.prediction import capacity
@@ -39,38 +26,42 @@ _BY_COSINE, _BY_LENGTH = "capacity against cosine", "capacity against length"
 _BY_STRENGTH, _HALF = "capacity against strength", "half-point over prediction"
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """Separability of finite data around the predicted threshold, and thresholds."""
-    thresholds = {name: capacity(PAPER, classifier) for name, classifier in _SERIES.items()}
+    thresholds = {name: capacity(claim.PAPER, classifier) for name, classifier in _SERIES.items()}
     cells: list[Cell] = []
     dims = {name: max(10, scale.dim // 10) for name in _SERIES}
     dims["vectorized"] = max(3, scale.dim // 40)  # it has length × dim features
     for name, threshold in thresholds.items():
         cells += grid(
-            task=PAPER, classifier=_SERIES[name], kind="separability", dim=dims[name],
+            task=claim.PAPER, classifier=_SERIES[name], kind="separability", dim=dims[name],
             readout_samples=[ratio * float(threshold) for ratio in _RATIOS],
             repeats=scale.trials, seed=scale.seed,
         )  # fmt: skip
     answers = ask(cells)
-    parts = [rows(_PROBABILITY, "reference: predicted", [1.0, 1.0], theory=[0.0, 1.0])]
+    parts = [claim.rows(_PROBABILITY, "reference: predicted", [1.0, 1.0], theory=[0.0, 1.0])]
     for name, threshold in thresholds.items():
         mine = answers[answers.classifier == name]
         mine = mine.assign(ratio=(mine.readout_samples / float(threshold)).round(9))
         half, error = half_point(mine.ratio.to_numpy(), mine.separable.to_numpy())
         parts += [
-            compare(_PROBABILITY, name, mine, "ratio", "separable"),
-            rows(
+            claim.compare(_PROBABILITY, name, mine, "ratio", "separable"),
+            claim.rows(
                 _HALF, name, float(threshold), theory=1.0,
                 theory_error=threshold.standard_error / float(threshold), simulation=half,
                 simulation_error=error, repeats=len(mine),
                 dim=dims[name],
-                features=dims[name] * _SERIES[name].features_per_dim(PAPER),
+                features=dims[name] * _SERIES[name].features_per_dim(claim.PAPER),
             ),
         ]  # fmt: skip
     for panel, values, make in (
-        (_BY_COSINE, np.linspace(0, 1, 11), lambda x: (PAPER, x)),
-        (_BY_LENGTH, (3, 5, 10, 20, 40), lambda x: (replace(PAPER, length=int(x)), 0.95)),
-        (_BY_STRENGTH, np.linspace(1, 7, 7), lambda x: (replace(PAPER, strength=float(x)), 0.95)),
+        (_BY_COSINE, np.linspace(0, 1, 11), lambda x: (claim.PAPER, x)),
+        (_BY_LENGTH, (3, 5, 10, 20, 40), lambda x: (replace(claim.PAPER, length=int(x)), 0.95)),
+        (
+            _BY_STRENGTH,
+            np.linspace(1, 7, 7),
+            lambda x: (replace(claim.PAPER, strength=float(x)), 0.95),
+        ),
     ):
         for name in _SERIES:
             found = []
@@ -79,12 +70,12 @@ def compute(scale: Scale, ask: Ask) -> Table:
                 frozen = CLASSIFIERS.make(name, cosine=float(cosine), sharpness=1.0)
                 found.append(capacity(task, frozen, Protocol()))
             parts.append(
-                rows(
+                claim.rows(
                     panel, name, values, theory=[float(each) for each in found],
                     theory_error=[each.standard_error for each in found],
                 )
             )  # fmt: skip
-    return collect(parts)
+    return claim.collect(parts)
 
 
 def half_point(ratio: np.ndarray, separable: np.ndarray) -> tuple[float, float]:
@@ -120,17 +111,17 @@ def half_point(ratio: np.ndarray, separable: np.ndarray) -> tuple[float, float]:
     return half, float(half * np.sqrt(gradient @ covariance @ gradient))
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """Half-points at the prediction, and the paper's ordering."""
     checks = []
     for row in table[table.panel == _HALF].itertuples():
         gap = abs(row.simulation - 1)
         allowed = 4 * np.hypot(row.simulation_error, row.theory_error) + 3 / row.features
-        verdict: Verdict = "inconclusive" if allowed > 0.25 else "holds"
+        verdict: claim.Verdict = "inconclusive" if allowed > 0.25 else "holds"
         if not gap <= allowed:
             verdict = "fails"
         checks.append(
-            Check(
+            claim.Check(
                 f"half-point of {row.series}",
                 f"{row.x:.4g} samples per dimension",
                 f"{row.simulation:.3f} ± {row.simulation_error:.3f} times that, "
@@ -141,23 +132,23 @@ def judge(table: Table) -> Judgement:
         )
     at = table[table.panel == _HALF].set_index("series").x
     checks.append(
-        Check(
+        claim.Check(
             "ordering",
             "vectorized > attention > pooled",
             f"{at.vectorized:.4g}, {at.attention:.4g}, {at.pooled:.4g}",
             "in this order",
-            decide(bool(at.vectorized > at.attention > at.pooled)),
+            claim.decide(bool(at.vectorized > at.attention > at.pooled)),
         )
     )
     by_length = table[table.panel == _BY_LENGTH].pivot(index="x", columns="series", values="theory")
     ratio = by_length.vectorized / by_length.pooled / by_length.index
     checks.append(
-        Check(
+        claim.Check(
             "vectorized against pooled",
             "L times as many",
             f"{ratio.min():.6f} to {ratio.max():.6f} of that",
             "equal to 1e-6 at every length",
-            decide(bool((ratio - 1).abs().max() <= 1e-6)),
+            claim.decide(bool((ratio - 1).abs().max() <= 1e-6)),
         )
     )
     remarks = []
@@ -170,11 +161,11 @@ def judge(table: Table) -> Judgement:
                 "The ordering is not universal: attention (cosine 0.95, sharpness 1) has a higher "
                 f"capacity than vectorized at {what} {values}."
             )
-    return Judgement(checks, remarks)
+    return claim.Judgement(checks, remarks)
 
 
 _CAPACITY = "samples per dimension  $\\alpha^*$"
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "capacity",
     "Conjecture 1",
     "Below a predicted number of samples per dimension the training data are linearly separable, "

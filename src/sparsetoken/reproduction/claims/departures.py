@@ -21,7 +21,7 @@ import numpy as np
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-from sparsetoken.reproduction.claim import PAPER, Ask, Scale, Table, collect, compare, rows
+from sparsetoken.reproduction import claim
 from sparsetoken.simulation.universality import Departure
 from sparsetoken.studies.cells import Cell
 from sparsetoken.studies.departures import DepartureCell
@@ -115,7 +115,7 @@ def _tasks() -> list[tuple[Task, Protocol, int]]:
         ({"sparsity": 10, "strength": 0.7}, {}, 40),
     ]
     return [
-        (replace(PAPER, **task), replace(PROTOCOL, **protocol), dim)
+        (replace(claim.PAPER, **task), replace(PROTOCOL, **protocol), dim)
         for task, protocol, dim in given
     ]
 
@@ -123,19 +123,19 @@ def _tasks() -> list[tuple[Task, Protocol, int]]:
 Asked = dict[tuple[str, str], list[Question]]
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """Simulations beside the theory of Gaussian tokens, one thing changed at a time."""
     sizes = _SIZES[scale.name]
     asked = _on_laws(sizes, scale.seed) | _on_tokens(sizes, scale.seed)
     table = ask([question for questions in asked.values() for question in questions])
     dims, token_dims = np.array(sizes.dims, float), np.array(sizes.token_dims, float)
-    parts = [rows(GAP, "reference: 1/d", dims, theory=1 / dims)]
+    parts = [claim.rows(GAP, "reference: 1/d", dims, theory=1 / dims)]
     for (panel, series), questions in asked.items():
         keys = {unit.key for question in questions for unit in question.units()}
         parts += _rows(panel, series, table[table.key.isin(keys)], token_dims)
     dots = [part for part in parts if part.panel.iloc[0] == RULE]
     line = np.array([f(part.x.iloc[0] for part in dots) for f in (min, max)])
-    return collect([*parts, rows(RULE, "reference: allowed", line, theory=line)])
+    return claim.collect([*parts, claim.rows(RULE, "reference: allowed", line, theory=line)])
 
 
 def _on_laws(sizes: _Sizes, seed: int) -> Asked:
@@ -149,11 +149,11 @@ def _on_laws(sizes: _Sizes, seed: int) -> Asked:
     for name in _TWO:
         asked[GAP, name], asked[LONG, name] = [], []
         for dim in sizes.dims:
-            asked[GAP, name] += pair(name, PAPER, PROTOCOL, dim, round(sizes.per_dim * dim))
+            asked[GAP, name] += pair(name, claim.PAPER, PROTOCOL, dim, round(sizes.per_dim * dim))
         for number, (task, protocol, dim) in enumerate(_tasks()[: sizes.tasks]):
             asked[f"{RULE} {number}", name] = pair(name, task, protocol, dim, sizes.task_repeats)
         for k in sizes.lengths:  # equally hard for mean pooling, whatever k
-            task = replace(PAPER, length=10 * k * k, sparsity=k)
+            task = replace(claim.PAPER, length=10 * k * k, sparsity=k)
             protocol = replace(PROTOCOL, ridge=PROTOCOL.ridge / k**2)
             asked[LONG, name] += pair(name, task, protocol, SHORT, sizes.task_repeats)
     return asked
@@ -164,16 +164,14 @@ def _on_tokens(sizes: _Sizes, seed: int) -> Asked:
     asked: Asked = {}
 
     def cells(name: str, departure: Departure, dims: Sequence[int], times: int) -> list[Question]:
-        return [
-            DepartureCell(
-                Cell(PAPER, _TWO[name], PROTOCOL, "simulation", dim, times * sizes.repeats, seed,
-                     "tokens", test_samples=sizes.test_samples), departure,
-            ) for dim in dims
-        ]  # fmt: skip
+        cell = Cell(claim.PAPER, _TWO[name], PROTOCOL, "simulation", dims[0])
+        cell = replace(cell, repeats=times * sizes.repeats, seed=seed, sampler="tokens")
+        cell = replace(cell, test_samples=sizes.test_samples)
+        return [DepartureCell(replace(cell, dim=dim), departure) for dim in dims]
 
     dims = sizes.token_dims
     for panel, noises in _NOISES.items():
-        asked[panel, THEORY] = [Cell(PAPER, _TWO["attention"], PROTOCOL)]
+        asked[panel, THEORY] = [Cell(claim.PAPER, _TWO["attention"], PROTOCOL)]
         for series, noise in noises.items():
             if panel == ALONG:  # fewer dimensions, more runs
                 asked[panel, series] = cells("attention", noise, (dims[0], dims[-1]), 2)
@@ -181,18 +179,18 @@ def _on_tokens(sizes: _Sizes, seed: int) -> Asked:
                 asked[panel, series] = cells("attention", noise, dims, 1)
             if panel == OBEYS:
                 asked[POOLED + panel, series] = cells("pooled", noise, dims[-1:], 1)
-    asked[POOLED + OBEYS, THEORY] = [Cell(PAPER, _TWO["pooled"], PROTOCOL)]
+    asked[POOLED + OBEYS, THEORY] = [Cell(claim.PAPER, _TWO["pooled"], PROTOCOL)]
     for name in _TWO:
         raw = [Departure(correlation=c) for c in sizes.colours]
         whitened = [Departure(correlation=_CORRELATION, whitening=n) for n in sizes.whitening]
         for panel, departures in ((RAW, raw), (WHITENED, whitened)):
-            asked[panel, name] = [Cell(PAPER, _TWO[name], PROTOCOL)]
+            asked[panel, name] = [Cell(claim.PAPER, _TWO[name], PROTOCOL)]
             for each in departures:
                 asked[panel, name] += cells(name, each, (sizes.colour_dim,), 1)
     return asked
 
 
-def _rows(panel: str, series: str, answers: Table, dims: FloatArray) -> list[Table]:
+def _rows(panel: str, series: str, answers: claim.Table, dims: FloatArray) -> list[claim.Table]:
     """The rows of what was asked for a panel and a series; `dims` are those of tokens."""
     theory, found = answers[answers.kind == "theory"], answers[answers.kind != "theory"]
     attends = bool((answers.classifier == "attention").all())
@@ -205,26 +203,30 @@ def _rows(panel: str, series: str, answers: Table, dims: FloatArray) -> list[Tab
         allowed = allowance(task, protocol, dim, _TWO[series])
         error, count = found.test_error.sem(), float(len(found))
         numbers = {"simulation": abs(gap), "simulation_error": error, "repeats": count, "y": gap}
-        return [rows(RULE, series, allowed, dim=float(dim), **numbers)]
+        return [claim.rows(RULE, series, allowed, dim=float(dim), **numbers)]
     x = {LONG: "length", RAW: "correlation", WHITENED: "whitening"}.get(panel, "dim")
     parts = []
     for before, quantity in (("", "test_error"), (COSINE, "cosine")):
         if quantity == "test_error" or (attends and panel != ALONG):
             if series == THEORY:
                 level = float(theory[quantity].iloc[0])
-                parts.append(rows(before + panel, series, dims, theory=level))
+                parts.append(claim.rows(before + panel, series, dims, theory=level))
                 continue
-            part = compare(before + panel, series, answers if x == "length" else found, x, quantity)
+            part = claim.compare(
+                before + panel, series, answers if x == "length" else found, x, quantity
+            )
             if panel in (RAW, WHITENED):
                 part = part.assign(theory=float(theory[quantity].iloc[0]))
             parts.append(part)
     return parts
 
 
-def _gap(series: str, theory: Table, found: Table, quantity: str, sign: int) -> Table:
+def _gap(
+    series: str, theory: claim.Table, found: claim.Table, quantity: str, sign: int
+) -> claim.Table:
     """Simulation − theory (or the reverse) against the dimension."""
     values = found.groupby("dim")[quantity].agg(["mean", "sem", "count"])
     x = values.index.to_numpy(float)
     gap = sign * (values["mean"].to_numpy() - float(theory.iloc[0]))
     error, count = values["sem"].to_numpy(), values["count"].to_numpy(float)
-    return rows(GAP, series, x, simulation=gap, simulation_error=error, repeats=count, dim=x)
+    return claim.rows(GAP, series, x, simulation=gap, simulation_error=error, repeats=count, dim=x)

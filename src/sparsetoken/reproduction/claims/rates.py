@@ -10,22 +10,7 @@ from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.losses import Square
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.reproduction.claim import (
-    PAPER,
-    RIDGE,
-    THREE,
-    Ask,
-    Claim,
-    Judgement,
-    Scale,
-    Table,
-    agreement,
-    collect,
-    compare,
-    finite,
-    rows,
-    slope,
-)
+from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import Cell, grid
 from sparsetoken.theory.alignment import align
 
@@ -34,23 +19,28 @@ _DOTS = (8.0, 16.0, 32.0)
 _EXCESS = "excess test error, square loss"
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """Test error less its limit, against samples per feature."""
     cells: list[Cell] = []
-    per_dim = {name: each.features_per_dim(PAPER) for name, each in THREE.items()}
+    per_dim = {name: each.features_per_dim(claim.PAPER) for name, each in claim.THREE.items()}
     for name, classifier in _classifiers().items():
-        same = {"task": PAPER, "loss": Square(), "ridge": RIDGE, "classifier": classifier}
+        same = {
+            "task": claim.PAPER,
+            "loss": Square(),
+            "ridge": claim.RIDGE,
+            "classifier": classifier,
+        }
         samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim[name]
         cells += grid(readout_samples=[*samples.tolist(), math.inf], **same)
         cells += grid(
             readout_samples=[per_dim[name] * each for each in _DOTS], **same,
-            **finite(scale, max(10, scale.dim // (2 * per_dim[name]))),
+            **claim.finite(scale, max(10, scale.dim // (2 * per_dim[name]))),
         )  # fmt: skip
     answers = ask(cells)
     parts = []
-    for name in THREE:
+    for name in claim.THREE:
         mine = answers[answers.classifier == name]
-        found = compare(_EXCESS, name, mine, "readout_samples", "test_error")
+        found = claim.compare(_EXCESS, name, mine, "readout_samples", "test_error")
         limit = float(found[np.isinf(found.x)].theory.iloc[0])
         found = found[np.isfinite(found.x)]
         excess = found.assign(
@@ -62,30 +52,30 @@ def compute(scale: Scale, ask: Ask) -> Table:
         if name == "attention":
             last = excess.sort_values("x").iloc[-1]
             line = last.theory * last.x / _LINE
-            parts.append(rows(_EXCESS, "reference: 1/n", _LINE, theory=line))
-    return collect(parts)
+            parts.append(claim.rows(_EXCESS, "reference: 1/n", _LINE, theory=line))
+    return claim.collect(parts)
 
 
 def _classifiers() -> dict[str, Classifier]:
     """Attention with the query of the limit, so that its own fluctuations do not mix in."""
-    query = align(PAPER, Protocol(loss=Square(), ridge=RIDGE))
-    return {name: each.frozen(query) for name, each in THREE.items()}
+    query = align(claim.PAPER, Protocol(loss=Square(), ridge=claim.RIDGE))
+    return {name: each.frozen(query) for name, each in claim.THREE.items()}
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """Slope −1 in the theory, dots on the lines."""
     checks = []
-    for name in THREE:
+    for name in claim.THREE:
         mine = table[table.series == name]
         far = mine[(mine.x >= 100) & mine.theory.notna()]
         what = f"excess error of {name}, theory, at least 100 samples per feature"
-        checks.append(slope(far.x, far.theory, -1.0, what))
-    dots = table[table.series.isin(list(THREE))]
-    checks += agreement(dots, "finite experiments")
-    return Judgement(checks)
+        checks.append(claim.slope(far.x, far.theory, -1.0, what))
+    dots = table[table.series.isin(list(claim.THREE))]
+    checks += claim.agreement(dots, "finite experiments")
+    return claim.Judgement(checks)
 
 
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "rates",
     "Corollary 2",
     "With the square loss the test error approaches its limit like one over the number of samples, "

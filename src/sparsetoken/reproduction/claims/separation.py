@@ -8,19 +8,7 @@ import numpy as np
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
-from sparsetoken.reproduction.claim import (
-    PAPER,
-    Ask,
-    Check,
-    Claim,
-    Judgement,
-    Scale,
-    Table,
-    collect,
-    decide,
-    rows,
-    slope,
-)
+from sparsetoken.reproduction import claim
 from sparsetoken.studies.oracles import OracleCell
 
 _SERIES: dict[str, Classifier | None] = {
@@ -34,14 +22,14 @@ _LENGTHS = (10, 100, 1000, 10**4, 10**5, 10**6)
 _NEEDED = "strength for 1 % error"
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """Oracle errors against strength, and the strength for an error of 1 % against length."""
     lengths = [each for each in _LENGTHS if each <= scale.longest]
     strengths = np.linspace(1, 8, scale.strengths).tolist()
     cells: list[OracleCell] = []
     for classifier in _SERIES.values():
         for length in lengths:
-            at = replace(PAPER, length=length)
+            at = replace(claim.PAPER, length=length)
             cells.append(OracleCell(at, classifier, target=0.01, seed=scale.seed))
             if length in _SHOWN:
                 cells += [
@@ -55,7 +43,7 @@ def compute(scale: Scale, ask: Ask) -> Table:
         for length in (each for each in _SHOWN if each <= scale.longest):
             errors = mine[(mine.length == length) & mine.best_error.notna()]
             parts.append(
-                rows(
+                claim.rows(
                     _errors(length), name, errors.strength.to_numpy(),
                     theory=errors.best_error.to_numpy(),
                     theory_error=errors.standard_error.to_numpy(),
@@ -64,38 +52,40 @@ def compute(scale: Scale, ask: Ask) -> Table:
         needed = mine[mine.strength_needed.notna()]
         at, strength = needed.length.to_numpy(), needed.strength_needed.to_numpy()
         error = needed.standard_error.to_numpy()
-        parts.append(rows(_NEEDED, name, at, theory=strength, theory_error=error))
+        parts.append(claim.rows(_NEEDED, name, at, theory=strength, theory_error=error))
         if name in ("attention", "pooled"):
             growth = np.log(at) if name == "attention" else np.sqrt(at)
             label = "reference: ∝ log L" if name == "attention" else "reference: ∝ √L"
-            parts.append(rows(_NEEDED, label, at, theory=1.15 * strength[0] * growth / growth[0]))
-    return collect(parts)
+            parts.append(
+                claim.rows(_NEEDED, label, at, theory=1.15 * strength[0] * growth / growth[0])
+            )
+    return claim.collect(parts)
 
 
 def _errors(length: int) -> str:
     return f"best possible error at L = {length:,}".replace(",", " ")
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """√L for linear classifiers, at most log L for attention, Bayes below all."""
     shown = table[table.series.isin(list(_SERIES))]
     needed = shown[shown.panel == _NEEDED].pivot(index="x", columns="series")
     strength, error = needed["theory"].reindex(columns=list(_SERIES)), needed["theory_error"]
     error = error.reindex(columns=list(_SERIES))
     checks = [
-        slope(strength.index, strength[name], 0.5, f"strength needed against length, {name}")
+        claim.slope(strength.index, strength[name], 0.5, f"strength needed against length, {name}")
         for name in ("pooled", "vectorized")
     ]
     logs = np.log(strength.index.to_numpy())
     per_log, spread = (strength.attention / logs).to_numpy(), (error.attention / logs).to_numpy()
     falls = np.diff(per_log) / np.hypot(spread[1:], spread[:-1]).clip(1e-12)
     checks.append(
-        Check(
+        claim.Check(
             "strength needed by attention",
             "of order log L at most",
             f"strength / log L goes from {per_log[0]:.2f} to {per_log[-1]:.2f}",
             "falls from each length to the next, beyond 4 standard errors",
-            decide(len(falls) > 0 and bool((falls < -4).all())),
+            claim.decide(len(falls) > 0 and bool((falls < -4).all())),
         )
     )
     errors = shown[shown.panel != _NEEDED].pivot(index=["panel", "x"], columns="series")
@@ -107,13 +97,13 @@ def judge(table: Table) -> Judgement:
     known = bool(best.notna().all().all() and doubt.notna().all().all())
     least = above.min(axis=None)
     checks.append(
-        Check(
+        claim.Check(
             "Bayes error",
             "no classifier is below it",
             f"classifier − Bayes is at least {least:.1e}, with 4 standard errors "
             f"{allowed.to_numpy().max():.1e} at most",
             "Bayes ≤ every classifier + 4 standard errors, everywhere",
-            decide(known and bool((above >= -allowed - 1e-12).all().all())),
+            claim.decide(known and bool((above >= -allowed - 1e-12).all().all())),
         )
     )
     ratio = strength.attention / strength.bayes
@@ -123,11 +113,11 @@ def judge(table: Table) -> Judgement:
         f"{ratio.min():.4f} to {ratio.max():.4f} times the strength that the likelihood-ratio test "
         f"needs for an error of 1 % (standard errors at most {float(sure.max()):.4f})."
     )
-    return Judgement(checks, [remark])
+    return claim.Judgement(checks, [remark])
 
 
 _THETA = "strength  $\\theta$"
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "separation",
     "Proposition 1, Theorems 1 and 2",
     "A linear classifier needs a signal of strength √L, attention one of at most log L.",

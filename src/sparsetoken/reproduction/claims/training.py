@@ -6,19 +6,7 @@ import numpy as np
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention
-from sparsetoken.reproduction.claim import (
-    PAPER,
-    Ask,
-    Check,
-    Claim,
-    Judgement,
-    Scale,
-    Table,
-    Verdict,
-    agreement,
-    collect,
-    compare,
-)
+from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import Cell, grid
 
 _SAMPLES = (4.0, 8.0, 16.0)  # per dimension, of both stages together
@@ -35,13 +23,13 @@ _TRAINING = {
 _PANEL, _COSINE = "test error of attention", "cosine of query and signal"
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """Test error and cosine against all samples, five ways to use them."""
-    same = {"task": PAPER, "classifier": Attention(), "ridge": _RIDGE}
+    same = {"task": claim.PAPER, "classifier": Attention(), "ridge": _RIDGE}
     tokens = {
         "kind": "simulation", "sampler": "tokens", "dim": scale.token_dim,
         "repeats": 2 * scale.repeats, "seed": scale.seed, "test_samples": 1,
-        "test_task": PAPER,  # exactly, not on samples
+        "test_task": claim.PAPER,  # exactly, not on samples
     }  # fmt: skip
     cells: list[Cell] = []
     for total in _SAMPLES:
@@ -58,15 +46,15 @@ def compute(scale: Scale, ask: Ask) -> Table:
     parts = []
     for series, training in {_SPLIT: "split", **_TRAINING}.items():
         mine = answers[answers.series == training]
-        parts.append(compare(_PANEL, series, mine, "total", "test_error"))
-        parts.append(compare(_COSINE, series, mine, "total", "cosine"))
-    return collect(parts)
+        parts.append(claim.compare(_PANEL, series, mine, "total", "test_error"))
+        parts.append(claim.compare(_COSINE, series, mine, "total", "cosine"))
+    return claim.collect(parts)
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """Theory describes the protocol; joint training ends near it."""
     errors = table[table.panel == _PANEL]
-    checks = agreement(errors[errors.series == _SPLIT], "the protocol on tokens")
+    checks = claim.agreement(errors[errors.series == _SPLIT], "the protocol on tokens")
     by = errors.pivot(index="x", columns="series")
     mean, sem = by["simulation"], by["simulation_error"]
     ratios = {name: mean[name] / mean[_SPLIT] for name in (_REUSED, _JOINT, _CONTINUED, _FREE)}
@@ -74,11 +62,11 @@ def judge(table: Table) -> Judgement:
         ratio = ratios[name]
         error = ratio * np.hypot(sem[name] / mean[name], sem[_SPLIT] / mean[_SPLIT])
         excess = (ratio - 1).abs() - 0.25
-        verdict: Verdict = "holds" if (excess <= 0).all() else "inconclusive"
+        verdict: claim.Verdict = "holds" if (excess <= 0).all() else "inconclusive"
         if (excess > 4 * error).any():
             verdict = "fails"
         checks.append(
-            Check(
+            claim.Check(
                 f"{name}, against the split protocol",
                 "about the same test error from the same number of samples",
                 f"{ratio.min():.2f} to {ratio.max():.2f} times it",
@@ -94,11 +82,11 @@ def judge(table: Table) -> Judgement:
         "Starting joint training from the four stages instead of from zero gives "
         f"{continued.min():.2f} to {continued.max():.2f} times the protocol's test error.",
     ]
-    return Judgement(checks, remarks)
+    return claim.Judgement(checks, remarks)
 
 
 _X = "all samples per dimension  $(n_0+n_1)/d$"
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "training",
     "Beside the paper's protocol",
     "The four-stage protocol is a fair picture of training: using the same samples twice, or "

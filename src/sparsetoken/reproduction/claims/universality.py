@@ -6,7 +6,7 @@ import numpy as np
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention
-from sparsetoken.reproduction.claim import PAPER, Check, Claim, Judgement, Table, Verdict, slope
+from sparsetoken.reproduction import claim
 from sparsetoken.reproduction.claims.departures import (
     ALONG,
     BREAKS,
@@ -29,11 +29,11 @@ from sparsetoken.reproduction.claims.departures import (
 )
 
 # the rule of thumb for the task and protocol of all panels but its own, times d
-_ROOM = allowance(PAPER, PROTOCOL, 1, Attention())
+_ROOM = allowance(claim.PAPER, PROTOCOL, 1, Attention())
 _ENOUGH = 8  # noise tokens a dimension, from which whitening is expected to be as good as exact
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """What agrees is within the rule of thumb, what does not is beyond it."""
     gaps, along, white = _dots(table, GAP), _dots(table, ALONG), _dots(table, WHITENED)
     raw, long = _dots(table, RAW), _dots(table, LONG)
@@ -41,9 +41,9 @@ def judge(table: Table) -> Judgement:
     fewest = white[(white.series == "attention") & (white.x == white.x.min())]
     aligned = _dots(table, COSINE + WHITENED)
     enough = f"whitened with {_ENOUGH} noise tokens a dimension or more"
-    return Judgement(
+    return claim.Judgement(
         [
-            slope(
+            claim.slope(
                 attention.x, attention.simulation, -1.0, "test error of attention − theory",
                 error=attention.simulation_error, within=0.25,
             ),
@@ -65,24 +65,24 @@ def judge(table: Table) -> Judgement:
     )  # fmt: skip
 
 
-def _dots(table: Table, panel: str) -> Table:
+def _dots(table: claim.Table, panel: str) -> claim.Table:
     """The simulations of a panel, each with its theory."""
     mine = table[table.panel == panel]
     dots, line = mine.dropna(subset=["simulation"]), mine[mine.series == THEORY]
     return dots.assign(theory=line.theory.iloc[0]) if len(line) else dots
 
 
-def _judged(gap: Table, error: Table, room: Table) -> Verdict:
+def _judged(gap: claim.Table, error: claim.Table, room: claim.Table) -> claim.Verdict:
     """Whether all |gaps| are within the room, up to 4 standard errors."""
     if not len(gap) or bool((gap.isna() | error.isna()).any()):
         return "inconclusive"
     return "holds" if bool((gap.abs() <= room + 4 * error).all()) else "fails"
 
 
-def _within(dots: Table, what: str) -> Check:
+def _within(dots: claim.Table, what: str) -> claim.Check:
     gap, room = dots.simulation - dots.theory, _ROOM / dots.dim
     share = gap.abs() / (room + 4 * dots.simulation_error)
-    return Check(
+    return claim.Check(
         what,
         "simulation equals theory",
         f"{len(dots)} dots, (simulation − theory)·d from {(gap * dots.dim).min():.2f} to "
@@ -92,9 +92,9 @@ def _within(dots: Table, what: str) -> Check:
     )
 
 
-def _rule(dots: Table) -> Check:
+def _rule(dots: claim.Table) -> claim.Check:
     share = dots.simulation / dots.x
-    return Check(
+    return claim.Check(
         "rule of thumb, any task",
         "simulation equals theory up to 1/m + λL/d",
         f"{len(dots)} dots, |simulation − theory| is {share.min():.2f} to {share.max():.2f} of it",
@@ -104,11 +104,11 @@ def _rule(dots: Table) -> Check:
     )
 
 
-def _beyond(dots: Table, series: str, along: str, what: str) -> Check:
+def _beyond(dots: claim.Table, series: str, along: str, what: str) -> claim.Check:
     """That the last simulation of a series is not where the theory has it."""
     mine = dots[dots.series == series].sort_values(along)
     gap = error = room = np.nan
-    verdict: Verdict = "inconclusive"
+    verdict: claim.Verdict = "inconclusive"
     if len(mine):
         last = mine.iloc[-1]
         gap, error, room = last.simulation - last.theory, last.simulation_error, _ROOM / last.dim
@@ -116,7 +116,7 @@ def _beyond(dots: Table, series: str, along: str, what: str) -> Check:
             verdict = "holds"
         elif abs(gap) + 4 * error < room:
             verdict = "fails"
-    return Check(
+    return claim.Check(
         f"{what}: {series}",
         "the theory does not apply",
         f"simulation − theory {gap:+.4f} ± {error:.4f}, allowed were {room:.4f}",
@@ -125,7 +125,7 @@ def _beyond(dots: Table, series: str, along: str, what: str) -> Check:
     )
 
 
-def _remarks(table: Table) -> list[str]:
+def _remarks(table: claim.Table) -> list[str]:
     broken, aligned = _dots(table, BREAKS), _dots(table, COSINE + BREAKS)
     heavy, sparse = broken[broken.series == HEAVY], broken[broken.series == SPARSEST]
     long = _dots(table, COSINE + LONG)
@@ -140,7 +140,7 @@ def _remarks(table: Table) -> list[str]:
     ]
 
 
-def _list(dots: Table, along: str = "dim", symbol: str = "d") -> str:
+def _list(dots: claim.Table, along: str = "dim", symbol: str = "d") -> str:
     return ", ".join(
         f"{row.simulation - row.theory:+.4f} ± {row.simulation_error:.4f} ({symbol} = "
         f"{getattr(row, along):.0f})"
@@ -149,7 +149,7 @@ def _list(dots: Table, along: str = "dim", symbol: str = "d") -> str:
 
 
 _DIM, _ERROR = "dimension  $d$", "test error of attention"
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "universality",
     "Beside the paper's assumptions",
     "The theory of white Gaussian tokens in many dimensions holds for other independent noise "

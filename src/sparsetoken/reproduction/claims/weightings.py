@@ -16,19 +16,7 @@ from sparsetoken.model.weightings import (
     TopK,
     Weighting,
 )
-from sparsetoken.reproduction.claim import (
-    Ask,
-    Check,
-    Claim,
-    Judgement,
-    Scale,
-    Table,
-    agreement,
-    collect,
-    decide,
-    finite,
-    rows,
-)
+from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import Cell, grid
 
 _TASK = Task(length=12, sparsity=1, strength=4.0)
@@ -56,7 +44,7 @@ _ALIGNED = 0.7
 _EDGE = 0.02  # by which a weighting must be better, to be called so: clouds leave half a percent
 
 
-def compute(scale: Scale, ask: Ask) -> Table:
+def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
     """The least error over the sharpnesses, by theory, and simulations at the best of them."""
     parts = []
     count = min(len(_values(_BY_LENGTH)), max(2, scale.strengths // 2))
@@ -76,13 +64,13 @@ def compute(scale: Scale, ask: Ask) -> Table:
         place: min(several, key=lambda cell: known[_varied(cell)])
         for place, several in cells.items()
     }
-    runs = ask([replace(cell, **finite(scale)) for cell in best.values()])
+    runs = ask([replace(cell, **claim.finite(scale)) for cell in best.values()])
     measured = runs.groupby(_VARIED).test_error
     means, errors = measured.mean(), measured.sem()
     for (panel, name, x), cell in best.items():
         code = _varied(cell)
         parts.append(
-            rows(
+            claim.rows(
                 panel,
                 name,
                 x,
@@ -101,8 +89,8 @@ def compute(scale: Scale, ask: Ask) -> Table:
             grid(task=[_place(panel, x)[0] for x in values], readout_samples=_SAMPLES,
                  ridge=_RIDGE, classifier=Pooled())
         )  # fmt: skip
-        parts.append(rows(panel, "pooled", values, theory=linear.test_error.to_numpy()))
-    return collect(parts)
+        parts.append(claim.rows(panel, "pooled", values, theory=linear.test_error.to_numpy()))
+    return claim.collect(parts)
 
 
 def _varied(cell: Cell) -> tuple[Any, ...]:
@@ -123,12 +111,12 @@ def _place(panel: str, x: float) -> tuple[Task, float]:
     return replace(_TASK, **changed), _COSINE
 
 
-def judge(table: Table) -> Judgement:
+def judge(table: claim.Table) -> claim.Judgement:
     """Dots on lines; softmax first with one signal token; another with a few strong ones."""
     checks = [
         check
         for panel, mine in table.groupby("panel", sort=False)
-        for check in agreement(mine[mine.series != "pooled"], str(panel))[:1]
+        for check in claim.agreement(mine[mine.series != "pooled"], str(panel))[:1]
     ]
     lines = table[table.series != "pooled"]
     wide = lines.pivot_table(index=["panel", "x"], columns="series", values="theory")
@@ -138,13 +126,13 @@ def judge(table: Table) -> Judgement:
     gaps = one[others].min(axis=1) / one.softmax - 1
     gap = gaps[~astray[panel != _BY_SPARSITY]]
     checks.append(
-        Check(
+        claim.Check(
             f"one signal token, cosine {_ALIGNED:g} or more",
             "softmax at its best sharpness has the least error",
             f"the next best is {100 * gap.min():+.1f} to {100 * gap.max():+.1f} % away "
             f"at {len(gap)} places",
             "at every length, strength and such a cosine no weighting has less error than softmax",
-            decide(bool((gap > 0).all())),
+            claim.decide(bool((gap > 0).all())),
         )
     )
     several = wide.loc[_BY_SPARSITY]
@@ -152,22 +140,22 @@ def judge(table: Table) -> Judgement:
     lead = 1 - few[["top-3", "sparsemax"]].min(axis=1) / few.softmax
     words = ", ".join(f"{100 * value:.0f} % with {x:g}" for x, value in lead.items())
     checks.append(
-        Check(
+        claim.Check(
             "two or three strong ones",
             "weights that end: top-3 or sparsemax has less error than softmax",
             f"less by {words}",
             f"by more than {100 * _EDGE:g} %",
-            decide(bool((lead > _EDGE).all()) and len(lead) > 0),
+            claim.decide(bool((lead > _EDGE).all()) and len(lead) > 0),
         )
     )
     hard = wide["hard-max"] / wide[[name for name in _RULES if name != "hard-max"]].min(axis=1) - 1
     checks.append(
-        Check(
+        claim.Check(
             "hard-max",
             "is nowhere the best",
             f"its error is {100 * hard.min():.0f} to {100 * hard.max():.0f} % above the best",
             f"by more than {100 * _EDGE:g} % everywhere",
-            decide(bool((hard > _EDGE).all())),
+            claim.decide(bool((hard > _EDGE).all())),
         )
     )
     words = ", ".join(
@@ -175,10 +163,10 @@ def judge(table: Table) -> Judgement:
         for (_, x), value in gaps[astray[panel != _BY_SPARSITY]].items()
     )
     remark = f"A query that is badly aligned: the best other weighting against softmax {words}."
-    return Judgement(checks, [remark] if words else [])
+    return claim.Judgement(checks, [remark] if words else [])
 
 
-CLAIM = Claim(
+CLAIM = claim.Claim(
     "weightings",
     "Beyond the paper: other weightings",
     "With one signal token and a query of cosine 0.7 or more, softmax at its best sharpness beats "
