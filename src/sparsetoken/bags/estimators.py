@@ -8,6 +8,7 @@ r"""Classifiers for bags of embeddings, with the scikit-learn API.
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from functools import partial
 from typing import Any, Literal
 
@@ -54,8 +55,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.calibrate, self.n_tokens, self.folds = calibrate, n_tokens, folds
 
     @property
+    @abstractmethod
     def _pooling(self) -> Pooling:
-        raise NotImplementedError
+        """What is tried: all that the classifiers differ in."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, mask: Any = None) -> BagClassifier:
         """Learn from bags X (see the class) with two kinds of labels y."""
