@@ -17,6 +17,7 @@ the law with position weights, keep one coordinate per position.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar, NamedTuple, Protocol
@@ -37,7 +38,7 @@ from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 from sparsetoken.support.arrays import Array, FloatArray, floats
-from sparsetoken.support.checks import real, whole
+from sparsetoken.support.checks import real, settle, whole
 from sparsetoken.support.errors import InvalidInput
 
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
@@ -67,44 +68,29 @@ class Query(NamedTuple):
 
 
 class Classifier(Protocol):
-    """What every part of the package may ask of a classifier."""
+    """What every part of the package may ask of a classifier.
 
-    @property
-    def learns_query(self) -> bool:
-        """Whether stages 1–3 of the protocol must supply a query."""
-        ...
+    A new one is a frozen dataclass that inherits from this and has at least `features`, `law` and
+    `draw`; the rest has the answers of a classifier without a query.
+    """
 
-    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
-        """Why there is no law of this task, in a sentence; None if there is one.
-
-        With `trained_on` also why a readout trained on that task cannot be tested on this one.
-        """
-        ...
-
-    @property
-    def directions(self) -> int:
-        """Directions of the embedding space that the law singles out: the signal's, the query's."""
-        ...
-
-    def features_per_dim(self, task: Task) -> int:
-        """p/d, features per embedding dimension."""
-        ...
-
-    def frozen(self, query: Query | None) -> Classifier:
-        """The same with its query frozen at the given one; itself where it has none to freeze."""
-        ...
-
-    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> FloatArray | None:
-        """βq (d,) of a frozen query, what its cosine leaves open random; None without one."""
-        ...
-
+    @abstractmethod
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """The finite-size map: (n, L, d) tokens of any array library to (n, p) features."""
-        ...
 
+    @abstractmethod
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The law of the features, in the limit of many dimensions."""
-        ...
+
+    @abstractmethod
+    def draw(
+        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+    ) -> Coordinates:
+        """Coordinates of samples with these labels, exact in law at any finite size."""
+
+    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+        """Test scores of a readout that is known in the directions of `law` or of `draw`."""
+        return self.law(task, query).scores(readout)
 
     def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """A law for predictions at finite size, quick to make.
@@ -112,49 +98,55 @@ class Classifier(Protocol):
         Coarser where `law` takes long; the noise is the same for every query. With every direction
         along which finitely many samples tell a readout something else than infinitely many.
         """
-        ...
+        return self.law(task, query)
 
     def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The same law, sampled ones with their rare samples drawn more often: for capacity."""
-        ...
+        return self.law(task, query)
 
-    def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
-    ) -> Coordinates:
-        """Coordinates of samples with these labels, exact in law at any finite size."""
-        ...
+    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
+        """Why there is no law of this task, in a sentence; None if there is one.
 
-    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
-        """Test scores of a readout that is known in the directions of `law` or of `draw`."""
-        ...
+        With `trained_on` also why a readout trained on that task cannot be tested on this one.
+        """
+        return None
+
+    def features_per_dim(self, task: Task) -> int:
+        """p/d, features per embedding dimension."""
+        return 1
+
+    @property
+    def directions(self) -> int:
+        """Directions of the embedding space that the law singles out: the signal's, the query's."""
+        return 1
+
+    @property
+    def learns_query(self) -> bool:
+        """Whether stages 1–3 of the protocol must supply a query."""
+        return False
+
+    @property
+    def learns_jointly(self) -> bool:
+        """Whether query and readout can be trained at once, by the gradient of softmax."""
+        return False
+
+    def frozen(self, query: Query | None) -> Classifier:
+        """The same with its query frozen at the given one; itself where it has none to freeze."""
+        return self
+
+    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+        """βq (d,) of a frozen query, what its cosine leaves open random; None without one."""
+        return None
 
 
 @dataclass(frozen=True)
-class Pooled:
+class Pooled(Classifier):
     """Mean pooling: f(X) = Xᵀ1/L.
 
     >>> law = Pooled().law(Task(length=4, sparsity=1, strength=2.0))
     >>> law.means.ravel().tolist(), law.scales.tolist()
     ([0.5, 0.0], [0.5, 0.5])
     """
-
-    learns_query = False
-    directions = 1
-
-    def features_per_dim(self, task: Task) -> int:
-        """The mean token has d coordinates."""
-        return 1
-
-    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> None:
-        """There is no query."""
-
-    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
-        """Every task, trained on any."""
-        return None
-
-    def frozen(self, query: Query | None) -> Pooled:
-        """It has no query."""
-        return self
 
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, d) features."""
@@ -165,8 +157,6 @@ class Pooled:
         """Two Gaussians: one atom a class, exact; or one for every θR, where it varies."""
         return _linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
 
-    draft = tail_law = law
-
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
@@ -176,28 +166,18 @@ class Pooled:
         scale = math.sqrt(task.mean_variance)
         return Coordinates(labels, means, np.full(len(labels), scale), np.array([True]))
 
-    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
-        """Two Gaussians."""
-        return self.law(task).scores(readout)
-
 
 @dataclass(frozen=True)
-class Vectorized:
+class Vectorized(Classifier):
     """All tokens side by side: f(X) = X, flattened.
 
     >>> Vectorized().law(Task(length=4, sparsity=2, strength=3.0)).means.ravel().tolist()
     [3.0, 0.0]
     """
 
-    learns_query = False
-    directions = 1
-
     def features_per_dim(self, task: Task) -> int:
         """Every token has its d coordinates."""
         return task.length
-
-    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> None:
-        """There is no query."""
 
     def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
         """Not for tokens that share noise, too many sets of places, or at another length.
@@ -215,10 +195,6 @@ class Vectorized:
                 f"weight per position), got {task.length}"
             )
         return _coloured(task)  # scores need no law
-
-    def frozen(self, query: Query | None) -> Vectorized:
-        """It has no query."""
-        return self
 
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, L·d) features."""
@@ -239,8 +215,6 @@ class Vectorized:
         if few and math.comb(task.length, task.fixed_sparsity) <= _FEW_SUBSETS:
             return self.law_by_position(task)
         return self.law(task)
-
-    tail_law = law
 
     def law_by_position(self, task: Task) -> FeatureLaw:
         """One coordinate per position, one atom per set of places."""
@@ -302,7 +276,7 @@ class Vectorized:
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Classifier):
     """Softmax pooling: f(X) = Xᵀ softmax(βXq); or another weighting of the tokens by βXq.
 
     With `cosine` and `sharpness` the query is frozen (stages 1–3 are skipped); without them it is
@@ -317,7 +291,7 @@ class Attention:
     cosine: float | None = None
     sharpness: float | None = None
     weighting: Weighting = SOFTMAX
-    directions: ClassVar = 2
+    directions: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_weighting(Attention, self.weighting)
@@ -328,13 +302,17 @@ class Attention:
             )
         if self.cosine is not None:
             cosine = real(Attention, "cosine", self.cosine, least=-1, most=1)
-            sharpness = real(Attention, "sharpness", self.sharpness, least=0)
-            object.__setattr__(self, "cosine", cosine)
-            object.__setattr__(self, "sharpness", sharpness)
+            settle(
+                self, cosine=cosine, sharpness=real(Attention, "sharpness", self.sharpness, least=0)
+            )
 
     @property
     def learns_query(self) -> bool:
         return self.cosine is None
+
+    @property
+    def learns_jointly(self) -> bool:
+        return self.weighting == SOFTMAX
 
     def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
         """Up to the longest sample that quasi-random points have coordinates for."""
@@ -343,10 +321,6 @@ class Attention:
         return (
             f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
         )
-
-    def features_per_dim(self, task: Task) -> int:
-        """The weighted mean of tokens has d coordinates."""
-        return 1
 
     def frozen(self, query: Query | None) -> Attention:
         """With cosine and sharpness of the query."""

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparsetoken.model.compression import compress
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.checks import real, whole
+from sparsetoken.support.checks import real, settle, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
@@ -137,12 +137,9 @@ class FeatureLaw:
             if value.flags.writeable:  # the caller's array stays the caller's
                 value = value.copy()
                 value.setflags(write=False)
-            object.__setattr__(self, field, value)
-        object.__setattr__(
-            self,
-            "features_per_dim",
-            whole(FeatureLaw, "features_per_dim", self.features_per_dim, least=1),
-        )
+            settle(self, **{field: value})
+        features_per_dim = whole(FeatureLaw, "features_per_dim", self.features_per_dim, least=1)
+        settle(self, features_per_dim=features_per_dim)
 
     @classmethod
     def of_classes(
@@ -246,13 +243,7 @@ class FeatureLaw:
         """The first `points` atoms of each class, equally likely: of a sampled law, a draft."""
         index = np.concatenate([np.flatnonzero(self.labels == y)[:points] for y in (1.0, -1.0)])
         share = np.where(self.labels[index] > 0, self.prevalence, 1 - self.prevalence)
-        return replace(
-            self,
-            labels=self.labels[index],
-            means=self.means[index],
-            scales=self.scales[index],
-            weights=share,
-        )
+        return replace(self.selected(index, share), sampled=self.sampled)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Coordinates:
         """Draw n atoms with their probabilities: labels (n,), means (n, K), scales (n,)."""
@@ -298,8 +289,8 @@ class FeatureLaw:
             side = self.labels == label
             mass = self.weights[side]
             sums = [
-                np.array([block.sum() for block in np.array_split(each, _PARTS)])
-                for each in (mass * values[side], mass)
+                np.array([block.sum() for block in np.array_split(sequence, _PARTS)])
+                for sequence in (mass * values[side], mass)
             ]
             parts += mass.sum() * sums[0] / sums[1]
         return Estimate(mean, parts.std(ddof=1) / math.sqrt(_PARTS))

@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from sparsetoken.model.envelopes import Moments, Piece, PiecewiseQuadratic, Smooth
 from sparsetoken.support.arrays import Array, FloatArray, floats
-from sparsetoken.support.checks import real
+from sparsetoken.support.checks import real, settle
 
 _INF = np.inf
 
@@ -105,7 +105,7 @@ class Huber(PiecewiseQuadratic):
     width: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", real(Huber, "width", self.width, above=0))
+        settle(self, width=real(Huber, "width", self.width, above=0))
 
     @property
     def pieces(self) -> tuple[Piece, ...]:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from sparsetoken.support.arrays import Array, FloatArray, floats
-from sparsetoken.support.checks import real
+from sparsetoken.support.checks import Bounds, real, settle
 
 Random = Any  # a NumPy generator, or what draws arrays by the same methods on a device
 _MOST_DEGREES = 1e6  # of freedom, where nothing but a Gaussian is left
@@ -67,11 +67,11 @@ class _Shaped:
     """White noise with a parameter."""
 
     shape: float
-    bounds: ClassVar[Any] = {"above": 2, "most": _MOST_DEGREES}
+    bounds: ClassVar[Bounds] = {"above": 2, "most": _MOST_DEGREES}
     by_coordinates: ClassVar = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", real(type(self), "shape", self.shape, **self.bounds))
+        settle(self, shape=real(type(self), "shape", self.shape, **self.bounds))
 
 
 class Student(_Shaped):
@@ -88,7 +88,7 @@ class Student(_Shaped):
 class Sparse(_Shaped):
     """Zero but for a share `shape` of the coordinates."""
 
-    bounds: ClassVar = {"above": 0, "most": 1}
+    bounds: ClassVar[Bounds] = {"above": 0, "most": 1}
 
     def draw(self, size: tuple[int, ...], rng: Random) -> Array:
         xp, uniform = floats(rng.random(size) - 0.5)  # the middle 1 − ε: 0; above: +; below: −
@@ -113,8 +113,9 @@ class _Correlated:
     noise: Noise = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
-        correlation = real(type(self), "correlation", self.correlation, least=0, below=1)
-        object.__setattr__(self, "correlation", correlation)
+        settle(
+            self, correlation=real(type(self), "correlation", self.correlation, least=0, below=1)
+        )
 
 
 class Shared(_Correlated):

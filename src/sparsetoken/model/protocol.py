@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.task import Task
-from sparsetoken.support.checks import real
+from sparsetoken.support.checks import real, settle
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -64,17 +64,16 @@ class Protocol:
     query_step: float = 10.0
 
     def __post_init__(self) -> None:
-        def checked(name: str, **bounds: float | bool) -> None:
-            value = real(Protocol, name, getattr(self, name), **bounds)  # type: ignore[arg-type]
-            object.__setattr__(self, name, value)
-
-        checked("query_samples", least=1e-6, infinite=True)
-        checked("readout_samples", least=1e-6, infinite=True)
-        checked("ridge", least=0, most=1e12)
-        checked("inverse_temperature", above=0, most=1e9)
-        checked("readout_step", above=0, most=1e9)
-        checked("bias_step", least=0, most=1e9)
-        checked("query_step", above=0, most=1e9)
+        for name in ("query_samples", "readout_samples"):
+            value = getattr(self, name)
+            settle(self, **{name: real(Protocol, name, value, least=1e-6, infinite=True)})
+        for name in ("inverse_temperature", "readout_step", "query_step"):
+            settle(self, **{name: real(Protocol, name, getattr(self, name), above=0, most=1e9)})
+        settle(
+            self,
+            ridge=real(Protocol, "ridge", self.ridge, least=0, most=1e12),
+            bias_step=real(Protocol, "bias_step", self.bias_step, least=0, most=1e9),
+        )
         if isinstance(self.loss, type) or not callable(getattr(self.loss, "moments", None)):
             raise InvalidInput(
                 f"Protocol: loss must be a loss such as Logistic() or Square(), got {self.loss!r}"
@@ -90,14 +89,11 @@ class Protocol:
         >>> Protocol(query_samples=2.0, readout_samples=4.0).counts("", 100, learns_query=True)
         (200, 400)
         """
-        found = []
-        for name, least, needed in (
-            ("query_samples", 1, learns_query),
-            ("readout_samples", 2, True),  # a sample of each class
-        ):
+        counts = []
+        for name, least in (("query_samples", 1), ("readout_samples", 2)):  # one of each class
             share = getattr(self, name)
-            if not needed:
-                found.append(0)
+            if name == "query_samples" and not learns_query:
+                counts.append(0)
                 continue
             if math.isinf(share):
                 raise InvalidInput(f"{owner}: {name} must be finite where dim is, got inf")
@@ -107,8 +103,8 @@ class Protocol:
                     f"{owner}: {name}·dim must be at least {least}, got "
                     f"{share:g}·{dim} = {count} samples"
                 )
-            found.append(count)
-        return found[0], found[1]
+            counts.append(count)
+        return counts[0], counts[1]
 
 
 def check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:

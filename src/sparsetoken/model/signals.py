@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.checks import real
+from sparsetoken.support.checks import real, settle
 from sparsetoken.support.errors import InvalidInput
 
 _NODES, _REACH = 64, 8.3  # φ(8.3) is 4e-16
@@ -78,8 +78,11 @@ class Discrete(Varying):
             raise InvalidInput(
                 f"Discrete: weights must be within a factor 1e300 of their sum, got {weights!r}"
             )
-        object.__setattr__(self, "values", tuple(values[i] for i in order))
-        object.__setattr__(self, "weights", tuple(weights[i] / total for i in order))
+        settle(
+            self,
+            values=tuple(values[i] for i in order),
+            weights=tuple(weights[i] / total for i in order),
+        )
 
     def at(self, normals: ArrayLike) -> FloatArray:
         edges = np.cumsum(self.weights)[:-1]
@@ -103,7 +106,7 @@ class Continuous(Varying):
     parameters: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", _numbers("parameters", self.parameters))
+        settle(self, parameters=_numbers("parameters", self.parameters))
         _frozen(self.family, self.parameters)
 
     def at(self, normals: ArrayLike) -> FloatArray:

@@ -18,7 +18,7 @@ for each positive one), and tokens may share a part of their noise, z_l = √ρ 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,11 +26,14 @@ from sparsetoken.model.noise import Gaussian, Noise, Shared
 from sparsetoken.model.places import checked_places, weighted_subsets
 from sparsetoken.model.signals import Continuous, Varying, varying
 from sparsetoken.support.arrays import BoolArray, FloatArray
-from sparsetoken.support.checks import real, whole
+from sparsetoken.support.checks import real, refusal, settle, whole
 from sparsetoken.support.errors import InvalidInput
 
 Strength: TypeAlias = float | Varying
 Sparsity: TypeAlias = int | Varying
+Number = TypeVar("Number", int, float)
+
+_RAREST = 1e-12  # prevalence, of either class: below, rates that are weighted by it are rounding
 
 
 class Signals(NamedTuple):
@@ -101,26 +104,19 @@ class Task:
     def __post_init__(self) -> None:
         length = whole(Task, "length", self.length, least=1, most=10**9)
         sparsity, strength = _checked_signal(self.sparsity, self.strength, length)
-        object.__setattr__(self, "length", length)
-        object.__setattr__(self, "sparsity", sparsity)
-        object.__setattr__(self, "strength", strength)
         shared = real(Task, "token_correlation", self.token_correlation, least=0, below=1)
-        object.__setattr__(self, "token_correlation", shared)
         prevalence = real(Task, "prevalence", self.prevalence, above=0, below=1)
-        if min(prevalence, 1 - prevalence) < 1e-12:
-            raise InvalidInput(
-                f"Task: prevalence must be between 1e-12 and 1 - 1e-12, got {prevalence!r}"
-            )
-        object.__setattr__(self, "prevalence", prevalence)
+        if min(prevalence, 1 - prevalence) < _RAREST:
+            raise refusal(Task, "prevalence", prevalence, f"between {_RAREST} and 1 - {_RAREST}")
+        settle(self, length=length, sparsity=sparsity, strength=strength)
+        settle(self, token_correlation=shared, prevalence=prevalence)
         if self.places is not None:
             if self.varies:
                 raise InvalidInput(
                     "Task: places must be None where strength or sparsity vary from sample to "
                     f"sample, got {self.places!r}"
                 )
-            object.__setattr__(
-                self, "places", checked_places(self.places, length, self.fixed_sparsity)
-            )
+            settle(self, places=checked_places(self.places, length, self.fixed_sparsity))
 
     @property
     def varies(self) -> bool:
@@ -149,7 +145,7 @@ class Task:
     @property
     def signals(self) -> Signals:
         """Every (θ, R) of a positive sample with its probability."""
-        (thetas, p), (ones, q) = (_atoms(each) for each in (self.strength, self.sparsity))
+        (thetas, p), (ones, q) = _atoms(self.strength), _atoms(self.sparsity)
         return Signals(
             np.repeat(thetas, len(ones)), np.tile(ones, len(thetas)), np.outer(p, q).ravel()
         )
@@ -176,31 +172,23 @@ class Task:
 
         One for each token; one for what tokens share, for a varying strength and sparsity each.
         """
-        extra = isinstance(self.strength, Varying) + isinstance(self.sparsity, Varying)
-        return self.length + extra + (self.token_correlation > 0)
+        return self.length + self._varying + (self.token_correlation > 0)
+
+    @property
+    def _varying(self) -> int:
+        return isinstance(self.strength, Varying) + isinstance(self.sparsity, Varying)
 
     def signal_at(self, normals: FloatArray) -> tuple[float | FloatArray, int | FloatArray]:
         """Strength and sparsity from the last normals (n, …) of samples: numbers, or (n,) each."""
-        used = normals.shape[1]
-        sparsity: int | FloatArray
-        if isinstance(self.sparsity, Varying):
-            used -= 1
-            sparsity = self.sparsity.at(normals[:, used])
-        else:
-            sparsity = self.sparsity
-        if isinstance(self.strength, Varying):
-            return self.strength.at(normals[:, used - 1]), sparsity
-        return self.strength, sparsity
+        sparsity, normals = _value_at(self.sparsity, normals)
+        strength, _ = _value_at(self.strength, normals)
+        return strength, sparsity
 
     def sample_signals(
         self, n: int, rng: np.random.Generator | int
     ) -> tuple[float | FloatArray, int | FloatArray]:
         """Strengths and sparsities of n positive samples; plain numbers where they do not vary."""
-        extra = isinstance(self.strength, Varying) + isinstance(self.sparsity, Varying)
-        draws = (
-            np.random.default_rng(rng).standard_normal((n, extra)) if extra else np.empty((n, 0))
-        )
-        return self.signal_at(draws)
+        return self.signal_at(np.random.default_rng(rng).standard_normal((n, self._varying)))
 
     @property
     def uniform_places(self) -> bool:
@@ -272,6 +260,15 @@ class Task:
         which, where = np.nonzero(places)
         tokens[which, where] += np.broadcast_to(strength, n)[which, None] * signal
         return Sample(labels, tokens, places, signal)
+
+
+def _value_at(
+    number: Number | Varying, normals: FloatArray
+) -> tuple[Number | FloatArray, FloatArray]:
+    """A number, or its values at the last of the normals; and the normals that are left."""
+    if isinstance(number, Varying):
+        return number.at(normals[:, -1]), normals[:, :-1]
+    return number, normals
 
 
 def _atoms(number: float | Varying) -> tuple[FloatArray, FloatArray]:

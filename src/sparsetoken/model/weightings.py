@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from sparsetoken.support.arrays import Array, floats
-from sparsetoken.support.checks import whole
+from sparsetoken.support.checks import refusal, settle, whole
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -74,7 +74,7 @@ class TopK:
     k: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", whole(TopK, "k", self.k, least=1))
+        settle(self, k=whole(TopK, "k", self.k, least=1))
 
     def weights(self, scores: Array) -> Array:
         """Scores that tie with the k-th count too."""
@@ -120,22 +120,21 @@ def _running_sum(xp: Array, values: Array) -> Array:
 
 def check_weighting(owner: type | str, weighting: object) -> None:
     """Refuse what is not a weighting, or one that breaks its word."""
-    name = owner if isinstance(owner, str) else owner.__name__
     rule = getattr(weighting, "weights", None)
     if isinstance(weighting, type) or not callable(rule):
-        raise InvalidInput(
-            f"{name}: weighting must be a weighting such as Softmax() or TopK(3), got {weighting!r}"
-        )
+        allowed = "a weighting such as Softmax() or TopK(3)"
+        raise refusal(owner, "weighting", weighting, allowed)
     try:
         hash(weighting)
     except TypeError:
+        allowed = "hashable (a frozen dataclass, say)"
+        raise refusal(owner, "weighting", weighting, allowed) from None
+    scores = np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 2.0]])
+    weights = np.asarray(rule(scores))
+    fair = weights.shape == scores.shape and np.all(weights >= 0)
+    if not fair or not np.allclose(weights.sum(axis=1), 1.0):
         raise InvalidInput(
-            f"{name}: weighting must be hashable (a frozen dataclass, say), got {weighting!r}"
-        ) from None
-    tried = rule(np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 2.0]]))
-    fair = np.shape(tried) == (2, 3) and np.all(np.asarray(tried) >= 0)
-    if not fair or not np.allclose(np.sum(tried, axis=1), 1.0):
-        raise InvalidInput(
-            f"{name}: weighting must give weights that are not negative and have sum 1, got "
-            f"{np.asarray(tried).tolist()} from {weighting!r} for scores [[0, 1, 3], [2, 2, 2]]"
+            f"{owner if isinstance(owner, str) else owner.__name__}: weighting must give weights "
+            f"that are not negative and have sum 1, got {weights.tolist()} from {weighting!r} for "
+            f"scores {scores.tolist()}"
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsetoken.support.arrays import Array, FloatArray
+from sparsetoken.support.checks import one_of
 from sparsetoken.support.errors import InvalidInput
 
 _FLOATS = ("float64", "float32")
@@ -29,10 +30,7 @@ class Device:
     dtype: str = "float64"
 
     def __post_init__(self) -> None:
-        if self.dtype not in _FLOATS:
-            raise InvalidInput(
-                f"simulate: dtype must be one of {', '.join(_FLOATS)}, got {self.dtype!r}"
-            )
+        one_of("simulate", "dtype", self.dtype, _FLOATS)
         if self.name is not None:
             _check_device(self.name)
 

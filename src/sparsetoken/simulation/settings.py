@@ -8,10 +8,9 @@ from typing import Literal, get_args
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.task import Task
-from sparsetoken.model.weightings import SOFTMAX
 from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.outcome import Training
-from sparsetoken.support.checks import whole
+from sparsetoken.support.checks import one_of, settle, whole
 from sparsetoken.support.errors import InvalidInput
 
 Sampler = Literal["reduced", "tokens"]
@@ -37,24 +36,16 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_kinds("simulate", self.task, self.classifier, self.protocol)
-        checked = {
-            "dim": whole(
-                "simulate",
-                "dim",
-                self.dim,
-                least=self.classifier.directions,
-                why="the explicit directions of the features",
-            ),
-            "seed": whole("simulate", "seed", self.seed, least=0),
-            "test_samples": whole("simulate", "test_samples", self.test_samples, least=1),
-            "threads": whole("simulate", "threads", self.threads, least=1),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        if self.sampler not in ("reduced", "tokens"):
-            raise InvalidInput(
-                f"simulate: sampler must be 'reduced' or 'tokens', got {self.sampler!r}"
-            )
+        least, why = self.classifier.directions, "the explicit directions of the features"
+        settle(
+            self,
+            dim=whole("simulate", "dim", self.dim, least=least, why=why),
+            seed=whole("simulate", "seed", self.seed, least=0),
+            test_samples=whole("simulate", "test_samples", self.test_samples, least=1),
+            threads=whole("simulate", "threads", self.threads, least=1),
+        )
+        one_of("simulate", "sampler", self.sampler, get_args(Sampler))
+        one_of("simulate", "training", self.training, get_args(Training))
         if self.reuse_data and self.sampler != "tokens":
             raise InvalidInput(
                 "simulate: reuse_data must be False with sampler='reduced' (a query that has seen "
@@ -65,17 +56,12 @@ class Settings:
                 "simulate: reuse_data must be False for a classifier without a learned query, "
                 "got True"
             )
-        if self.training not in get_args(Training):
-            allowed = ", ".join(map(repr, get_args(Training)))
-            raise InvalidInput(
-                f"simulate: training must be one of {allowed}, got {self.training!r}"
-            )
         if self.training != "stages" and not (self.reuse_data and self.device is None):
             raise InvalidInput(
                 "simulate: training must be 'stages' unless reuse_data=True (all parameters learn "
                 f"from the same samples) and device=None, got {self.training!r}"
             )
-        if self.training != "stages" and getattr(self.classifier, "weighting", SOFTMAX) != SOFTMAX:
+        if self.training != "stages" and not self.classifier.learns_jointly:
             raise InvalidInput(
                 "simulate: training must be 'stages' for a weighting other than softmax (whose "
                 f"gradient joint training follows), got {self.training!r}"

@@ -22,7 +22,7 @@ from sparsetoken.simulation.outcome import Outcome
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.simulation.tokens import Streams, TokenStream, run
 from sparsetoken.support.arrays import Array, FloatArray
-from sparsetoken.support.checks import real
+from sparsetoken.support.checks import one_of, real, settle
 from sparsetoken.support.errors import InvalidInput
 
 Direction = Literal["random", "coordinate"]
@@ -67,17 +67,12 @@ class Departure:
             raise InvalidInput(
                 f"Departure: shape must be None for {self.noise!r} noise, got {self.shape!r}"
             )
-        object.__setattr__(self, "shape", shape)
-        if self.direction not in get_args(Direction):
-            allowed = ", ".join(map(repr, get_args(Direction)))
-            raise InvalidInput(
-                f"Departure: direction must be one of {allowed}, got {self.direction!r}"
-            )
+        one_of(Departure, "direction", self.direction, get_args(Direction))
         correlation = real(Departure, "correlation", self.correlation, least=0, below=1)
-        object.__setattr__(self, "correlation", correlation)
+        settle(self, shape=shape, correlation=correlation)
         if self.whitening is not None:
             whitening = real(Departure, "whitening", self.whitening, least=1, infinite=True)
-            object.__setattr__(self, "whitening", whitening)
+            settle(self, whitening=whitening)
 
     @property
     def token_noise(self) -> Noise:

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Iterable
+from typing import TypedDict, TypeVar, Unpack
 
 import numpy as np
 
 from sparsetoken.support.errors import InvalidInput
 
 Owner = type | str
+Choice = TypeVar("Choice")
 
 
-def _refuse(owner: Owner, field: str, value: object, allowed: str) -> InvalidInput:
+class Bounds(TypedDict, total=False):
+    """Of a real number."""
+
+    above: float
+    least: float
+    below: float
+    most: float
+
+
+_BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "above": ("above", operator.gt),
+    "least": ("at least", operator.ge),
+    "below": ("below", operator.lt),
+    "most": ("at most", operator.le),
+}
+
+
+def refusal(owner: Owner, field: str, value: object, allowed: str) -> InvalidInput:
+    """The error for a value that is not allowed; a long one is cut."""
     name = owner if isinstance(owner, str) else owner.__name__
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     return InvalidInput(f"{name}: {field} must be {allowed}, got {shown}")
+
+
+def settle(thing: object, **values: object) -> None:
+    """Write checked values into the fields of a frozen dataclass that is being made."""
+    for name, value in values.items():
+        object.__setattr__(thing, name, value)
 
 
 def _number(value: object) -> float | None:
@@ -33,56 +61,42 @@ def whole(
     owner: Owner, field: str, value: object, *, least: int, most: int | None = None, why: str = ""
 ) -> int:
     """A whole number in [least, most], given as an int or as a float without a fraction."""
-    allowed = f"a whole number of at least {least}"
-    if most is not None:
-        allowed = f"a whole number between {least} and {most}"
-    allowed += f" ({why})" if why else ""
+    number = None
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         number = int(value)  # not through a float: long ones would be rounded
-    else:
-        given = _number(value)
-        if given is None or not given.is_integer():
-            raise _refuse(owner, field, value, allowed)
+    elif (given := _number(value)) is not None and given.is_integer():
         number = int(given)
-    if number < least or (most is not None and number > most):
-        raise _refuse(owner, field, value, allowed)
+    if number is None or number < least or (most is not None and number > most):
+        limits = f"of at least {least}" if most is None else f"between {least} and {most}"
+        allowed = f"a whole number {limits}" + (f" ({why})" if why else "")
+        raise refusal(owner, field, value, allowed)
     return number
 
 
 def real(
-    owner: Owner,
-    field: str,
-    value: object,
-    *,
-    above: float | None = None,
-    least: float | None = None,
-    below: float | None = None,
-    most: float | None = None,
-    infinite: bool = False,
+    owner: Owner, field: str, value: object, *, infinite: bool = False, **bounds: Unpack[Bounds]
 ) -> float:
     """A real number inside the given bounds; infinity only where `infinite` allows it."""
-    bounds = [
-        f"{word} {bound:g}"
-        for word, bound in (
-            ("above", above),
-            ("at least", least),
-            ("below", below),
-            ("at most", most),
-        )
-        if bound is not None
-    ]
-    allowed = " ".join(["a number", " and ".join(bounds)]).strip()
-    allowed = allowed if bounds else "a finite number"
-    allowed += " (inf is allowed)" if infinite else ""
+    limits = [(*_BOUNDS[name], bounds[name]) for name in _BOUNDS if name in bounds]  # type: ignore[literal-required]
     number = _number(value)
-    if number is None:
-        raise _refuse(owner, field, value, allowed)
-    inside = (
-        (above is None or number > above)
-        and (least is None or number >= least)
-        and (below is None or number < below)
-        and (most is None or number <= most)
-    )
-    if math.isnan(number) or not inside or (math.isinf(number) and not infinite):
-        raise _refuse(owner, field, value, allowed)
+    inside = number is not None and all(keeps(number, bound) for _, keeps, bound in limits)
+    if number is None or not inside or math.isnan(number) or (math.isinf(number) and not infinite):
+        words = " and ".join(f"{word} {bound:g}" for word, _, bound in limits)
+        allowed = f"a number {words}" if limits else "a finite number"
+        raise refusal(owner, field, value, allowed + (" (inf is allowed)" if infinite else ""))
     return number
+
+
+def one_of(owner: Owner, field: str, value: object, allowed: Iterable[Choice]) -> Choice:
+    """One of a few values.
+
+    >>> one_of("simulate", "sampler", "token", ("reduced", "tokens"))
+    Traceback (most recent call last):
+        ...
+    sparsetoken.InvalidInput: simulate: sampler must be one of 'reduced', 'tokens', got 'token'
+    """
+    options = list(allowed)
+    for option in options:
+        if type(value) is type(option) and value == option:
+            return option
+    raise refusal(owner, field, value, "one of " + ", ".join(map(repr, options)))
