@@ -149,7 +149,7 @@ BAD = [
     (dict(threads=0), "threads must be"),
     (dict(test_samples=0), "test_samples must be"),
     (dict(sampler="exact"), "sampler must be one of 'reduced', 'tokens', got 'exact'"),
-    (dict(dtype="float16"), "dtype must be one of float64, float32, got 'float16'"),
+    (dict(dtype="float16"), "dtype must be one of 'float64', 'float32', got 'float16'"),
     (dict(reuse_data=True), "reuse_data must be False with sampler='reduced'"),
     (dict(reuse_data=True, sampler="tokens", classifier=st.Pooled()), "without a learned query"),
     (dict(protocol=st.Protocol(readout_samples=0.01)), "readout_samples·dim must be at least 2"),
