@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.model.noise import Rademacher, Shared
 from sparsetoken.simulation import experiment
 from sparsetoken.simulation.experiment import run_repeat
 from sparsetoken.simulation.results import QUANTITIES
+from sparsetoken.simulation.settings import Settings
 from sparsetoken.support.errors import InvalidInput
 
 TASK = st.Task(length=5, sparsity=1, strength=4.0)
@@ -151,6 +154,9 @@ BAD = [
     (dict(sampler="exact"), "sampler must be one of 'reduced', 'tokens', got 'exact'"),
     (dict(dtype="float16"), "dtype must be one of 'float64', 'float32', got 'float16'"),
     (dict(reuse_data=True), "reuse_data must be False with sampler='reduced'"),
+    (dict(noise=Rademacher()), "noise must be None with sampler='reduced'"),
+    (dict(noise=Rademacher, sampler="tokens"), "noise must be None or a noise such as"),
+    (dict(noise="rademacher", sampler="tokens"), "noise must be None or a noise such as"),
     (dict(reuse_data=True, sampler="tokens", classifier=st.Pooled()), "without a learned query"),
     (dict(protocol=st.Protocol(readout_samples=0.01)), "readout_samples·dim must be at least 2"),
     (dict(protocol=st.Protocol(query_samples=0.001)), "query_samples·dim must be at least 1"),
@@ -170,6 +176,38 @@ def test_bad_input(change, message):
     good = dict(task=TASK, classifier=st.Attention(), protocol=PROTOCOL, dim=20, repeats=1)
     with pytest.raises(InvalidInput, match=message):
         st.simulate(**(good | change))
+
+
+@dataclass(frozen=True)
+class Faint:
+    """A tenth of Gaussian noise: what is hidden in it is seen."""
+
+    by_coordinates = True
+
+    def draw(self, size, rng):
+        return 0.1 * rng.standard_normal(size)
+
+
+@pytest.mark.parametrize("classifier", [st.Attention(), st.Pooled(), st.Vectorized()])
+def test_other_noise_at_token_level(classifier):
+    options = dict(dim=30, repeats=4, seed=3, sampler="tokens", test_samples=500)
+    gaussian, faint, white = (
+        st.simulate(TASK, classifier, PROTOCOL, noise=noise, **options)
+        for noise in (None, Faint(), Rademacher())
+    )
+    assert faint.test_error.max() == 0 < gaussian.test_error.min()
+    difference = white.mean("test_error") - gaussian.mean("test_error")
+    assert abs(difference) < 4 * np.hypot(white.sem("test_error"), gaussian.sem("test_error"))
+    assert not np.array_equal(white.test_error, gaussian.test_error)
+
+
+def test_tokens_share_other_noise_too():
+    shared = replace(TASK, token_correlation=0.5)
+    of_task, of_noise = (
+        Settings(shared, st.Pooled(), PROTOCOL, 30, sampler="tokens", noise=noise).token_noise
+        for noise in (None, Rademacher())
+    )
+    assert of_task == Shared(0.5) and of_noise == Shared(0.5, Rademacher())
 
 
 def test_more_explicit_directions_than_the_law_needs():

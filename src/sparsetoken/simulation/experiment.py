@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.noise import Noise
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.simulation import reduced, tokens
@@ -47,6 +48,7 @@ def simulate(
     workers: int = 1,
     threads: int = 1,
     training: Training = "stages",
+    noise: Noise | None = None,
     progress: bool = False,
 ) -> Simulation:
     """Run the four-stage protocol at finite size.
@@ -79,11 +81,24 @@ def simulate(
         The protocol; or, on the same samples, all parameters at once by L-BFGS on their gradient,
         from zero or from what the protocol learned, the ridge on readout and query or on the
         readout alone (token level, with reuse_data).
+    noise : Noise, optional
+        Other noise than the task's Gaussian, such as `NOISES.make("rademacher")` (token level).
     progress : bool
         Show a progress bar.
 
-    Interrupting (Ctrl-C) returns the repeats that are finished, with `interrupted` set; with none
-    finished the interrupt goes through.
+    Returns
+    -------
+    Simulation
+        Arrays with an entry a repeat (`test_error`, `train_error`, `cosine`, …), `mean` and `sem`
+        of each. Interrupting (Ctrl-C) returns the repeats that are finished, with `interrupted`
+        set; with none finished the interrupt goes through.
+
+    Raises
+    ------
+    InvalidInput
+        A value that is not allowed, or more memory than the machine has.
+    WorkerDied
+        A worker process died three times at the same repeat.
 
     Examples
     --------
@@ -95,7 +110,7 @@ def simulate(
     """
     settings = Settings(
         task, classifier, protocol, dim, seed, sampler, device, dtype, test_samples, reuse_data,
-        threads, training,
+        threads, training, noise,
     )  # fmt: skip
     settings.place  # noqa: B018 (a device that is not there is refused before any work)
     repeats = whole("simulate", "repeats", repeats, least=1)

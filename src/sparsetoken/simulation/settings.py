@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.noise import Noise, Shared
 from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.devices import Device
@@ -33,6 +34,7 @@ class Settings:
     reuse_data: bool = False
     threads: int = 1
     training: Training = "stages"
+    noise: Noise | None = None  # None: the task's own
 
     def __post_init__(self) -> None:
         check_kinds("simulate", self.task, self.classifier, self.protocol)
@@ -46,6 +48,17 @@ class Settings:
         )
         one_of("simulate", "sampler", self.sampler, get_args(Sampler))
         one_of("simulate", "training", self.training, get_args(Training))
+        if self.noise is not None and self.sampler != "tokens":
+            raise InvalidInput(
+                "simulate: noise must be None with sampler='reduced' (whose law is that of "
+                f"Gaussian noise), got {self.noise!r}; use sampler='tokens'"
+            )
+        drawn = self.noise is None or callable(getattr(self.noise, "draw", None))
+        if isinstance(self.noise, type) or not drawn:
+            raise InvalidInput(
+                "simulate: noise must be None or a noise such as NOISES.make('rademacher'), got "
+                f"{self.noise!r}"
+            )
         if self.reuse_data and self.sampler != "tokens":
             raise InvalidInput(
                 "simulate: reuse_data must be False with sampler='reduced' (a query that has seen "
@@ -86,6 +99,14 @@ class Settings:
         columns = self.dim * self.classifier.features_per_dim(self.task)
         item = 4 if self.dtype == "float32" else 8
         return 2.0 * item * count * min(count, columns) + _NUMBERS_A_SAMPLE * 8.0 * self.sizes[0]
+
+    @property
+    def token_noise(self) -> Noise:
+        """What tokens without a signal are."""
+        shared = self.task.token_correlation
+        if self.noise is None:
+            return self.task.noise
+        return Shared(shared, self.noise) if shared else self.noise
 
     @property
     def place(self) -> Device:

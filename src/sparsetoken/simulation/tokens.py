@@ -105,13 +105,14 @@ class Streams(NamedTuple):
 def draw_streams(settings: Settings, seed: np.random.SeedSequence) -> Streams:
     """Samples of the task, with a signal of random direction."""
     seeds, task, sizes = seed.spawn(4), settings.task, settings.sizes
+    noise = settings.token_noise
     rng = np.random.default_rng(seeds[0])
     signal = rng.standard_normal(settings.dim)
     signal /= np.linalg.norm(signal)
 
     def stream(n: int, tokens: np.random.SeedSequence) -> TokenStream:
         labels = task.sample_labels(n, rng)
-        return TokenStream(task, task.noise, labels, signal, tokens, settings.place)
+        return TokenStream(task, noise, labels, signal, tokens, settings.place)
 
     readout = stream(max(sizes) if settings.reuse_data else sizes[1], seeds[1])
     test = stream(settings.test_samples, seeds[2])
