@@ -53,7 +53,7 @@ ROOMS = {
         "findings pilot readers storage"
     ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
-    "cli": "output questions planning bags explorer studies".split(),
+    "cli": "output plugins questions planning bags explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
     "support": set(),

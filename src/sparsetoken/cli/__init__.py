@@ -24,6 +24,7 @@ from sparsetoken.cli.bags import Fit, Score
 from sparsetoken.cli.explorer import Explore
 from sparsetoken.cli.output import note
 from sparsetoken.cli.planning import Plan
+from sparsetoken.cli.plugins import load_plugins
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
 from sparsetoken.model.classifiers import Classifier
@@ -39,6 +40,12 @@ _BY_NAME: dict[Any, Names[Any]] = {  # types of arguments that are given by name
     Classifier: CLASSIFIERS,
 }
 _BUG = 70  # EX_SOFTWARE of sysexits.h
+_DESCRIPTION = """When does attention pooling find a weak, sparse signal that linear pooling misses,
+and how much data does that take?
+
+--version prints the version. --plugin FILE.py, with any command, first runs a Python file that
+registers classes of your own, as st.LOSSES.register("steep", Steep): losses, weightings,
+classifiers, noises, metrics, claims (docs/beyond.md)."""
 
 Command = (
     Annotated[Predict, tyro.conf.subcommand("predict")]
@@ -57,44 +64,45 @@ Command = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters gets question marks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    if "--version" in arguments:
-        print(f"sparsetoken {st.__version__}")
-        return 0
-    messages = io.StringIO()
     try:
-        with contextlib.redirect_stderr(messages):
-            command = _parse(arguments)
-    except SystemExit as stop:
-        if stop.code:
-            return _complain(_one_line(messages.getvalue()), 2)
-        return 0
-    except BrokenPipeError:
-        _silence()  # of --help | head
-        return 0
-    code = 0
-    try:
-        code = command.run() or 0
+        code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
+        return code
     except (st.InvalidInput, st.NoMinimiserError, st.StoreError) as error:
         return _complain(error, 2)
     except (st.ConvergenceError, st.ExecutorError, st.IncompleteError, st.WorkerDied) as error:
         return _complain(error, 1)
     except MemoryError as error:
         return _complain(f"there is not enough memory: {error}", 1)
-    except KeyboardInterrupt as stop_:
-        return _complain(": ".join(["interrupted", *map(str, stop_.args)]), 130)
+    except KeyboardInterrupt as stop:
+        return _complain(": ".join(["interrupted", *map(str, stop.args)]), 130)
     except BrokenPipeError:
         _silence()  # the reader has seen enough (| head)
+        return 0
     except OSError as error:
         _silence()
         return _complain(error, 1)
     except Exception:
         return _confess()
-    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if "--version" in arguments:
+        print(f"sparsetoken {st.__version__}")
+        return 0
+    arguments = load_plugins(arguments)  # first: what may be asked for depends on them
+    messages = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(messages):
+            command = _parse(arguments)
+    except SystemExit as stop:
+        if stop.code:
+            raise st.InvalidInput(_one_line(messages.getvalue())) from None
+        return 0  # after --help
+    return command.run() or 0
 
 
 def _confess() -> int:
@@ -155,10 +163,7 @@ def _parse(arguments: Sequence[str]) -> Any:
         return tyro.cli(
             Command,
             prog="sparsetoken",
-            description=(
-                "When does attention pooling find a weak, sparse signal that linear pooling "
-                "misses, and how much data does that take? (--version prints the version)"
-            ),
+            description=_DESCRIPTION,
             args=arguments,
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
         )
