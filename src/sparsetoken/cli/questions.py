@@ -11,7 +11,7 @@ from typing import Any, Literal
 import sparsetoken as st
 from sparsetoken.cli.output import note, show
 from sparsetoken.model.classifiers import Classifier
-from sparsetoken.model.names import CLASSIFIERS
+from sparsetoken.model.names import CLASSIFIERS, white_noise
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.progress import progress_bar
@@ -140,6 +140,11 @@ class Simulate(_Command):
     """Fresh samples for the test error at token level."""
     reuse_data: bool = False
     """Query and readout learn from the same samples (token level; theory assumes they do not)."""
+    noise: str | None = None
+    """Of tokens (--sampler tokens), instead of the theory's: gaussian, rademacher, student, sparse,
+    elliptical, or one of your own."""
+    noise_shape: float | None = None
+    """Degrees of freedom of student and elliptical noise, share of non-zeros of sparse noise."""
     workers: int = 1
     """Processes; the numbers do not depend on it."""
     threads: int = 1
@@ -149,12 +154,18 @@ class Simulate(_Command):
 
     def rows(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
+        noise = None
+        if self.noise is not None:
+            noise = white_noise("simulate", self.noise, self.noise_shape)
+        elif self.noise_shape is not None:
+            raise InvalidInput(f"simulate: noise_shape needs a noise, got {self.noise_shape!r}")
         for name, classifier in self.chosen().items():
             run = st.simulate(
                 self.task, classifier, self.protocol, self.dim, self.repeats, self.seed,
                 self.sampler, self.device, dtype=self.dtype, test_samples=self.test_samples,
                 reuse_data=self.reuse_data and classifier.learns_query, workers=self.workers,
-                threads=self.threads, progress=not self.no_progress and sys.stderr.isatty(),
+                threads=self.threads, noise=noise,
+                progress=not self.no_progress and sys.stderr.isatty(),
             )  # fmt: skip
             for status in sorted(set(run.status) - {"ok"}):
                 note(f"{name}: {run.status.count(status)} of {len(run)} repeats: {status}")

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from sparsetoken.model.names import NOISES
+from sparsetoken.model.names import white_noise
 from sparsetoken.model.noise import Coloured, Noise
 from sparsetoken.simulation.outcome import Outcome
 from sparsetoken.simulation.settings import Settings
@@ -61,12 +61,7 @@ class Departure:
     whitening: float | None = None
 
     def __post_init__(self) -> None:
-        white = NOISES.make(self.noise, "Departure", shape=self.shape)
-        shape = getattr(white, "shape", None)
-        if self.shape is not None and shape is None:
-            raise InvalidInput(
-                f"Departure: shape must be None for {self.noise!r} noise, got {self.shape!r}"
-            )
+        shape = getattr(white_noise("Departure", self.noise, self.shape), "shape", None)
         one_of(Departure, "direction", self.direction, get_args(Direction))
         correlation = real(Departure, "correlation", self.correlation, least=0, below=1)
         settle(self, shape=shape, correlation=correlation)
@@ -77,7 +72,7 @@ class Departure:
     @property
     def token_noise(self) -> Noise:
         """What tokens without a signal are."""
-        white = NOISES.make(self.noise, shape=self.shape)
+        white = white_noise("Departure", self.noise, self.shape)
         return Coloured(self.correlation, white) if self.correlation else white
 
     def covariance(self, dim: int) -> FloatArray:
