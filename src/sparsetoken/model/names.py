@@ -145,7 +145,7 @@ def white_noise(owner: str, name: str, shape: float | None = None) -> Noise:
     >>> white_noise("simulate", "student", 5.0), white_noise("simulate", "rademacher")
     (Student(shape=5.0), Rademacher())
     """
-    noise = NOISES.make(name, owner, **({} if shape is None else {"shape": shape}))
+    noise = NOISES.make(name, owner, shape=shape)
     if shape is not None and not hasattr(noise, "shape"):
         raise InvalidInput(f"{owner}: shape must be None for {name!r} noise, got {shape!r}")
     return noise
