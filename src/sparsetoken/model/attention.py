@@ -158,8 +158,8 @@ def tail_law(
             for part in zip(*blocks, strict=True)
         )
         # one part of each mixture component after the other: standard errors come from parts
-        order = [np.swapaxes(each, 0, 1) for each in (means, scales, weights)]
-        sides.append((order[0].reshape(-1, 2), order[1].reshape(-1), order[2].reshape(-1)))
+        means, scales, weights = (np.swapaxes(part, 0, 1) for part in (means, scales, weights))
+        sides.append((means.reshape(-1, 2), scales.reshape(-1), weights.reshape(-1)))
     noisy = [False, True]
     return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
 

@@ -383,14 +383,14 @@ class Attention(Classifier):
 
     def _query(self, query: Query | None) -> tuple[float, float]:
         """Cosine and sharpness of the given query, or of the frozen one."""
-        given = self if query is None else query
-        if given.cosine is None or given.sharpness is None:
+        source = self if query is None else query
+        if source.cosine is None or source.sharpness is None:
             raise InvalidInput(
                 "Attention: the query is learned; give cosine and sharpness to freeze it, "
                 "or a query (from align)"
             )
-        cosine = real("Query", "cosine", given.cosine, least=-1 - 1e-9, most=1 + 1e-9)
-        sharpness = real("Query", "sharpness", given.sharpness, least=0)
+        cosine = real("Query", "cosine", source.cosine, least=-1 - 1e-9, most=1 + 1e-9)
+        sharpness = real("Query", "sharpness", source.sharpness, least=0)
         return min(1.0, max(-1.0, cosine)), sharpness
 
 

@@ -34,8 +34,8 @@ def smooth_cut(
 
     best = int(np.argmin(costs))
     ends = grid[max(best - reach, 0)], grid[min(best + reach, len(grid) - 1)]
-    found = minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": tolerance})
-    return Cut(float(found.fun), float(found.x))
+    minimum = minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": tolerance})
+    return Cut(float(minimum.fun), float(minimum.x))
 
 
 def counted_cut(values: FloatArray, gains: FloatArray) -> Cut:

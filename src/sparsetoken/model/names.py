@@ -82,12 +82,12 @@ class Names(Generic[Kind]):
             allowed += f", K from 1 to {_MOST}" if _NUMBERED in allowed else ""
             raise InvalidInput(f"{field} must be one of {allowed}, got {name!r}")
         signature = inspect.signature(kind)
-        given = {key: options[key] for key in options if key in signature.parameters}
+        accepted = {key: options[key] for key in options if key in signature.parameters}
         try:
-            signature.bind(*numbers, **given)
+            signature.bind(*numbers, **accepted)
         except TypeError as error:
             raise InvalidInput(f"{field} {name!r} needs more: {error}") from None
-        return kind(*numbers, **given)
+        return kind(*numbers, **accepted)
 
     def _read(self, name: object) -> tuple[Callable[..., Kind] | None, list[int]]:
         """The class that a name means, and its number if it has one."""

@@ -34,6 +34,7 @@ from sparsetoken.support.estimate import Estimate
 _STRATA, _STEPS = 32, 200  # of deviations and of means, at most, when atoms are merged
 _FEW = 256  # atoms that are compared pair by pair as they are
 _MOST_CUTS, _MOST_RATES = 1 << 16, 1 << 20  # thresholds tried, and those times atoms
+_QUANTILES = 1 << 12  # that represent a mixture
 _PARTS = 16  # of draws, for a standard error
 
 
@@ -70,9 +71,9 @@ class Mixture(NamedTuple):
     def stratified(self) -> FloatArray:
         """Scores that represent the mixture: quantiles of each Gaussian, shifted from one to the
         next by the golden ratio where atoms are many."""
-        each = max(1, 4096 // len(self.mean))
+        count = max(1, _QUANTILES // len(self.mean))
         shift = (np.arange(len(self.mean)) * 0.6180339887498949) % 1.0
-        levels = (np.arange(each) + np.maximum(shift[:, None], 1e-9)) / each
+        levels = (np.arange(count) + np.maximum(shift[:, None], 1e-9)) / count
         return (self.mean[:, None] + self.deviation[:, None] * ndtri(levels)).ravel()
 
     def quantile(self, upper: float) -> float:
@@ -119,11 +120,11 @@ class Mixture(NamedTuple):
             place = np.minimum((self.mean - base) / step[stratum], _STEPS - 1).astype(int)
         cell = stratum * _STEPS + place
         weight: FloatArray = np.bincount(cell, self.weight).astype(float)
-        there = weight > 0
-        mean = np.bincount(cell, self.weight * self.mean)[there] / weight[there]
-        spread = (self.mean - mean[(np.cumsum(there) - 1)[cell]]) ** 2 + self.deviation**2
-        variance = np.bincount(cell, self.weight * spread)[there] / weight[there]
-        return Mixture(mean, np.sqrt(variance), weight[there])
+        occupied = weight > 0
+        mean = np.bincount(cell, self.weight * self.mean)[occupied] / weight[occupied]
+        spread = (self.mean - mean[(np.cumsum(occupied) - 1)[cell]]) ** 2 + self.deviation**2
+        variance = np.bincount(cell, self.weight * spread)[occupied] / weight[occupied]
+        return Mixture(mean, np.sqrt(variance), weight[occupied])
 
 
 @dataclass(frozen=True, eq=False)

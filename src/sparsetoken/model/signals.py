@@ -58,8 +58,7 @@ class Discrete(Varying):
 
     def __post_init__(self) -> None:
         values = _numbers("values", self.values)
-        given = () if self.weights is None else _numbers("weights", self.weights)
-        weights = given or (1.0,) * len(values)
+        weights = _numbers("weights", self.weights or ()) or (1.0,) * len(values)
         if not values or len(values) > _MOST_ATOMS:
             raise InvalidInput(
                 f"Discrete: values must be 1 to {_MOST_ATOMS} numbers, got {len(values)}"
@@ -192,14 +191,13 @@ def varying(owner: type | str, field: str, value: Any) -> Varying | None:
 def _frozen(family: str, parameters: tuple[float, ...]) -> Any:
     import scipy.stats  # heavy: only where a law varies continuously
 
-    known = isinstance(family, str) and family.isidentifier()
-    found = getattr(scipy.stats, family, None) if known else None
-    if not isinstance(found, scipy.stats.rv_continuous):
+    generic = getattr(scipy.stats, family, None) if isinstance(family, str) else None
+    if not isinstance(generic, scipy.stats.rv_continuous):
         raise InvalidInput(
             "Continuous: family must be the name of a continuous law of scipy.stats such as "
             f"'gamma', got {family!r}"
         )
-    law: Any = found
+    law: Any = generic
     if len(parameters) != law.numargs + 2:
         raise InvalidInput(
             f"Continuous: parameters of {family} must be {law.numargs + 2} numbers "

@@ -115,12 +115,12 @@ def simulate(
     settings.place  # noqa: B018 (a device that is not there is refused before any work)
     repeats = whole("simulate", "repeats", repeats, least=1)
     workers = whole("simulate", "workers", workers, least=1)
-    needed, there = settings.memory * min(workers, repeats), _memory()
-    if device is None and needed > there:
+    needed, memory = settings.memory * min(workers, repeats), _memory()
+    if device is None and needed > memory:
         raise InvalidInput(
             f"simulate: dim must be small enough for this machine's memory: {settings.sizes[1]} "
             f"readout samples in {settings.dim} dimensions need about {needed / 2**30:.3g} GiB "
-            f"with {min(workers, repeats)} at a time, {there / 2**30:.3g} GiB are there, got "
+            f"with {min(workers, repeats)} at a time, {memory / 2**30:.3g} GiB are there, got "
             f"{settings.dim}"
         )
     if device is not None and workers > 1:

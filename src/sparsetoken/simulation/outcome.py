@@ -33,7 +33,7 @@ class Outcome:
     test_error: float = _NAN
     certificate: float = _NAN
     status: str = "ok"
-    lone_class: float = 0.0  # the label of all readout samples, if they had but one
+    only_class: float = 0.0  # the label of all readout samples, if they had but one
     seconds: float = _NAN
 
 
@@ -43,7 +43,7 @@ def one_class(labels: FloatArray, query: Query | None = None) -> Outcome | None:
         return None
     sign = "positive" if labels[0] > 0 else "negative"
     words = f"one class only: all {len(labels)} readout samples are {sign}"
-    return Outcome(query=query, status=words, lone_class=float(labels[0]))
+    return Outcome(query=query, status=words, only_class=float(labels[0]))
 
 
 def outcome_of(

@@ -37,9 +37,9 @@ def run(settings: Settings, seed: np.random.SeedSequence) -> Outcome:
     """One run of the protocol."""
     task, classifier, protocol = settings.task, settings.classifier, settings.protocol
     query, labels, source = _learned(settings, seed)
-    alone = one_class(labels, query)
-    if alone is not None:
-        return alone
+    without_fit = one_class(labels, query)
+    if without_fit is not None:
+        return without_fit
     coordinates = classifier.draw(task, labels, source.rng, query)
     features = draw_features(coordinates, settings.dim, source)
     fitted = fit(features, labels, protocol.loss, protocol.ridge)

@@ -64,7 +64,7 @@ class Simulation:
         readout samples had one class says that class of every sample."""
         errors = self._column("test_error")
         for repeat, outcome in enumerate(self.outcomes):
-            if outcome.lone_class:
+            if outcome.only_class:
                 errors[repeat] = self.scores(repeat).test_error
         return errors
 
@@ -119,7 +119,7 @@ class Simulation:
         """Area under the ROC curve of each readout, exact given the readout; ½ after one class."""
         return np.array(
             [
-                self.scores(repeat).auc if outcome.readout or outcome.lone_class else math.nan
+                self.scores(repeat).auc if outcome.readout or outcome.only_class else math.nan
                 for repeat, outcome in enumerate(self.outcomes)
             ]
         )
@@ -144,12 +144,11 @@ class Simulation:
         A repeat whose readout samples had one class says that class of every sample.
         """
         outcome = self.outcomes[repeat]
-        if outcome.lone_class:
-            shown = self.settings.task if other_task is None else other_task
-            return Scores.always(outcome.lone_class, shown.prevalence)
+        task = self.settings.task if other_task is None else other_task
+        if outcome.only_class:
+            return Scores.always(outcome.only_class, task.prevalence)
         if outcome.readout is None:
             raise InvalidInput(f"Simulation: repeat {repeat} has no readout ({outcome.status})")
-        task = self.settings.task if other_task is None else other_task
         return self.settings.classifier.scores(task, outcome.readout, outcome.query)
 
     def _finite(self, name: str) -> FloatArray:

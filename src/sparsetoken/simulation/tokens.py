@@ -132,18 +132,18 @@ def run(settings: Settings, streams: Streams) -> Outcome:
     else:
         direction = classifier.query_vector(train.axis, streams.rng)
     labels = train.labels[:n1]
-    alone = one_class(labels, query)
-    if alone is not None:
-        return alone
+    without_fit = one_class(labels, query)
+    if without_fit is not None:
+        return without_fit
     width = classifier.features_per_dim(settings.task) * settings.dim
     if max(n1, settings.dim) < width and train.by_coordinates:
         return _by_coordinates(streams, settings)
     if settings.training in ("joint", "joint with free query"):
         return _joint(streams, settings, None)
-    given = None if direction is None else device.array(direction)
+    query_vector = None if direction is None else device.array(direction)
     features = device.empty((n1, width))
     for part, tokens in train.samples(n1):
-        features[part] = classifier.features(tokens, given)
+        features[part] = classifier.features(tokens, query_vector)
     fitted = fit(features, labels, protocol.loss, protocol.ridge)
     del features
     weights = to_numpy(fitted.weights)
@@ -151,7 +151,7 @@ def run(settings: Settings, streams: Streams) -> Outcome:
         start = (direction / protocol.inverse_temperature, weights, fitted.bias)
         return _joint(streams, settings, start)
     readout = _readout(weights, fitted.bias, train.axis, direction)
-    error = _test_error(streams.test, classifier, given, fitted.weights, fitted.bias)
+    error = _test_error(streams.test, classifier, query_vector, fitted.weights, fitted.bias)
     return outcome_of(fitted, labels, protocol.loss, readout, error, query)
 
 

@@ -174,7 +174,7 @@ def _by_simulation(cell: Cell, repeat: int) -> tuple[str, dict[str, float]]:
     outcome = run_repeat(cell.settings, repeat)
     run = Simulation(cell.settings, (outcome,))
     values = {name: float(getattr(run, name)[0]) for name in (*QUANTITIES, "certificate")}
-    if outcome.readout is not None or outcome.lone_class:
+    if outcome.readout is not None or outcome.only_class:
         scores = run.scores(0, cell.test_task)
         values["auc"] = scores.auc
         if cell.test_task is not None:

@@ -136,8 +136,8 @@ def _layers(p: Parameters, tokens: Tensor) -> Tensor:
         parts = mixed.reshape(k, n, length, 3, _HEADS, -1).permute(3, 0, 1, 4, 2, 5)
         query, key, value = parts  # each (k, n, heads, L, width/heads)
         attention = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
-        heard = (attention @ value).transpose(2, 3).reshape(stream.shape)
-        stream = stream + heard @ p[f"{layer} mix"]
+        mixture = (attention @ value).transpose(2, 3).reshape(stream.shape)
+        stream = stream + mixture @ p[f"{layer} mix"]
         inner = _normed(stream) * p[f"{layer} inner norm"] @ p[f"{layer} inner"]
         stream = stream + (inner + p[f"{layer} inner bias"]).relu() @ p[f"{layer} outer"]
     pooled = (_normed(stream) * p["last norm"]).reshape(k, n, length, -1).mean(2)
