@@ -29,7 +29,7 @@ from sparsetoken.support.arrays import FloatArray
 
 LONGEST = 20_000  # tokens in a sample of a law; Sobol sequences end soon after
 _CLOUD = 1 << 15  # quasi-random points per class
-_POINTS_PER_DIM = 64  # below, the cloud of a law is left as it is: turned, its tails would be light
+_POINTS_PER_DIM = 64  # below, a cloud is left as it is: turned, the tails of its law would be light
 _IN_CACHE = 1 << 16  # numbers worked on at once
 _PARTS = 16  # of a cloud, for standard errors; as in `law.py`
 # Mixtures for rare samples, of positives and of negatives: how far one noise token is shifted up
@@ -151,7 +151,9 @@ def tail_law(
         blocks = [
             _shifted_block(noise, task, cosine, sharpness, weighting, positive, shift)
             for place, shift in enumerate(_SHIFTS[positive])
-            for noise in normal_blocks(task.normals, (seed, 1 + positive, place), points)
+            for noise in normal_blocks(
+                task.normals, (seed, 1 + positive, place), points, _POINTS_PER_DIM
+            )
         ]
         means, scales, weights = (
             np.concatenate(part).reshape(len(_SHIFTS[positive]), _PARTS, -1, *part[0].shape[1:])
@@ -227,13 +229,11 @@ def _cloud(
     points: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Means (points, 2) and scales (points,) of one class; the work stays in cache."""
-    # a draft has few points: it has exact second moments rather than exact tails
-    points_per_dim = 4 if points else _POINTS_PER_DIM
     points = points or _points(task.length)
     rows = max(1, _IN_CACHE // task.normals)
     parts = []
     seed = 2 * seed + (1 if positive else 2)
-    for cloud in kept_blocks(task.normals, seed, points, points_per_dim):
+    for cloud in kept_blocks(task.normals, seed, points, _POINTS_PER_DIM):
         for start in range(0, len(cloud), rows):
             noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # to be overwritten
             classes: NDArray[Any] = np.full(len(noise), positive, dtype)
