@@ -278,8 +278,8 @@ def test_sampling_follows_the_weights():
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(labels=[1, 1]), "labels must hold both"),
-        (dict(labels=[1, 0]), "labels must hold both"),
+        (dict(labels=[1, 1]), "labels must be both"),
+        (dict(labels=[1, 0]), "labels must be both"),
         (dict(means=[[1.0], [np.nan]]), "means must be finite"),
         (dict(means=[1.0, 2.0]), r"means must be finite numbers of shape \(2, 1\)"),
         (dict(scales=[1.0, 0.0]), "scales must be positive"),

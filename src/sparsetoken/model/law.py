@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparsetoken.model.compression import compress
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.checks import real, settle, whole
+from sparsetoken.support.checks import real, refusal, settle, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
@@ -101,43 +101,29 @@ class FeatureLaw:
     sampled: bool = False
 
     def __post_init__(self) -> None:
-        def array(field: str, shape: tuple[int, ...]) -> FloatArray:
-            value = np.asarray(getattr(self, field), dtype=float)
-            if value.shape != shape or not np.all(np.isfinite(value)):
-                raise InvalidInput(
-                    f"FeatureLaw: {field} must be finite numbers of shape {shape} "
-                    f"(labels and noisy give the sizes), got shape {value.shape}"
-                )
-            return value
-
         noisy = np.asarray(self.noisy)
         if noisy.dtype != bool or noisy.ndim != 1:
-            raise InvalidInput(
-                f"FeatureLaw: noisy must be truth values of shape (K,), got {self.noisy!r}"
-            )
-        atoms = np.size(self.labels)
-        fixed = {
-            "labels": array("labels", (atoms,)),
-            "means": array("means", (atoms, np.size(noisy))),
-            "scales": array("scales", (atoms,)),
-            "weights": array("weights", (atoms,)),
-        }
-        if not set(np.unique(fixed["labels"])) == {-1.0, 1.0}:
-            raise InvalidInput(
-                "FeatureLaw: labels must hold both +1 and -1, "
-                f"got {np.unique(fixed['labels'])[:5].tolist()}"
-            )
-        for field in ("scales", "weights"):
-            if not np.all(fixed[field] > 0):
+            raise refusal(FeatureLaw, "noisy", self.noisy, "truth values of shape (K,)")
+        atoms = (np.size(self.labels),)
+        shapes = {"labels": atoms, "means": (*atoms, len(noisy)), "scales": atoms, "weights": atoms}
+        arrays = {field: np.asarray(getattr(self, field), dtype=float) for field in shapes}
+        for field, array in arrays.items():
+            if array.shape != shapes[field] or not np.all(np.isfinite(array)):
                 raise InvalidInput(
-                    f"FeatureLaw: {field} must be positive, got {fixed[field].min():g}"
+                    f"FeatureLaw: {field} must be finite numbers of shape {shapes[field]} "
+                    f"(labels and noisy give the sizes), got shape {array.shape}"
                 )
-        fixed["weights"] = fixed["weights"] / fixed["weights"].sum()
-        for field, value in {**fixed, "noisy": noisy}.items():
-            if value.flags.writeable:  # the caller's array stays the caller's
-                value = value.copy()
-                value.setflags(write=False)
-            settle(self, **{field: value})
+            if field in ("scales", "weights") and not np.all(array > 0):
+                raise InvalidInput(f"FeatureLaw: {field} must be positive, got {array.min():g}")
+        labels = np.unique(arrays["labels"])
+        if labels.tolist() != [-1.0, 1.0]:
+            raise refusal(FeatureLaw, "labels", labels[:5].tolist(), "both +1 and -1")
+        arrays["weights"] = arrays["weights"] / arrays["weights"].sum()
+        for field, array in {**arrays, "noisy": noisy}.items():
+            if array.flags.writeable:  # the caller's array stays the caller's
+                array = array.copy()
+                array.setflags(write=False)
+            settle(self, **{field: array})
         features_per_dim = whole(FeatureLaw, "features_per_dim", self.features_per_dim, least=1)
         settle(self, features_per_dim=features_per_dim)
 
