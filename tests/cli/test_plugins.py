@@ -139,4 +139,4 @@ def test_a_file_that_fails_shows_its_own_traceback(capsys, tmp_path, monkeypatch
     captured = capsys.readouterr()
     assert captured.out == "" and words in captured.err and name in captured.err
     assert captured.err.endswith("failed: see the lines above\n")
-    assert "importlib" not in captured.err and "cli/plugins.py" not in captured.err
+    assert "importlib" not in captured.err and "support/plugins.py" not in captured.err

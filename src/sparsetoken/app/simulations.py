@@ -6,11 +6,15 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
+from itertools import product
 
 from sparsetoken.app.numbers import Row, classifiers
 from sparsetoken.app.state import State
 from sparsetoken.app.workers import NAMED
+from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import Task
+from sparsetoken.simulation.experiment import simulate
 from sparsetoken.support.errors import InvalidInput, WorkerDied
 from sparsetoken.support.processes import Worker
 
@@ -43,14 +47,15 @@ class Job:
 
     def _collect(self) -> None:
         """One run after another, all classifiers and sizes in turn."""
+        state = self.state
+        kinds = classifiers(state).items()
         try:
-            for seed in range(self.state.repeats):
-                for samples in POINTS:
-                    for name in classifiers(self.state):
-                        scores = self._worker.run(_simulated, self.state, name, samples, seed)
-                        for metric, value in scores.items():
-                            self.rows.setdefault(metric, []).append(Row(name, samples, value))
-                        self.done += 1
+            for seed, samples, (name, kind) in product(range(state.repeats), POINTS, kinds):
+                protocol = state.protocol.with_readout_samples(samples)
+                scores = self._worker.run(_simulated, state.task, kind, protocol, state.dim, seed)
+                for metric, value in scores.items():
+                    self.rows.setdefault(metric, []).append(Row(name, samples, value))
+                self.done += 1
         except NAMED as error:
             self.message = str(error)
         except WorkerDied as error:
@@ -127,13 +132,11 @@ def _end(jobs: Sequence[Job | None]) -> None:
             job.end()
 
 
-def _simulated(state: State, name: str, samples: float, seed: int) -> dict[str, float]:
+def _simulated(
+    task: Task, classifier: Classifier, protocol: Protocol, dim: int, seed: int
+) -> dict[str, float]:
     """One run, in the worker."""
-    from sparsetoken.simulation.experiment import simulate
-
-    protocol = replace(state.protocol, readout_samples=samples)
-    classifier = classifiers(state)[name]
-    run = simulate(state.task, classifier, protocol, dim=state.dim, repeats=1, seed=seed)
+    run = simulate(task, classifier, protocol, dim=dim, repeats=1, seed=seed)
     return {
         "test_error": float(run.test_error[0]),
         "train_loss": float(run.train_loss[0]),

@@ -8,6 +8,7 @@ traceback, what to do with it, exit code 70.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import itertools
@@ -26,12 +27,12 @@ from sparsetoken.cli.bags import Fit, Score
 from sparsetoken.cli.explorer import Explore
 from sparsetoken.cli.output import note
 from sparsetoken.cli.planning import Plan
-from sparsetoken.cli.plugins import load_plugins
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
 from sparsetoken.model.names import CLASSIFIERS, LOSSES, WEIGHTINGS, Names
 from sparsetoken.model.signals import Varying, law_in_words
 from sparsetoken.model.task import Sparsity, Strength
+from sparsetoken.support.plugins import load_plugin
 
 _BUG = 70  # EX_SOFTWARE of sysexits.h
 _DESCRIPTION = """When does attention pooling find a weak, sparse signal that linear pooling misses,
@@ -92,7 +93,7 @@ def _run(arguments: Sequence[str]) -> int:
     if "--version" in arguments:
         print(f"sparsetoken {st.__version__}")
         return 0
-    arguments = load_plugins(arguments)  # first: what may be asked for depends on them
+    arguments = _without_plugins(arguments)  # they run first: what may be asked for depends on them
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages), _arguments():
@@ -108,6 +109,19 @@ def _run(arguments: Sequence[str]) -> int:
             raise st.InvalidInput(_one_line(messages.getvalue())) from None
         return 0  # after --help
     return command.run() or 0
+
+
+def _without_plugins(arguments: Sequence[str]) -> list[str]:
+    """Run the files of all --plugin options; the other arguments."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--plugin", action="append", default=[])
+    try:
+        options, others = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise st.InvalidInput(f"{error} (a Python file)") from None
+    for name in options.plugin:
+        load_plugin(name)
+    return others
 
 
 def _arguments() -> ConstructorRegistry:

@@ -43,6 +43,7 @@ from sparsetoken.support.errors import InvalidInput
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
 # Drafts of attention's laws: points of a class, fewer where tokens are many
 _FEWEST_POINTS, _MOST_POINTS, _DRAFT_NUMBERS = 1 << 8, 1 << 13, 1 << 19
+_SKETCH_POINTS = 1 << 10
 _FEW_POSITIONS, _FEW_SUBSETS = 40, 1 << 10  # up to which drafts tell positions apart
 _MANY_SUBSETS = 1 << 15  # sets of places averaged over in the scores of a `Vectorized` readout
 
@@ -114,6 +115,10 @@ class Classifier(Protocol):
         """
         ...
 
+    def sketch(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """The same law within milliseconds, sampled ones of few points: for whoever drags."""
+        ...
+
     def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The same law, sampled ones with their rare samples drawn more often: for capacity."""
         ...
@@ -165,7 +170,7 @@ class Pooled:
         """Two Gaussians: one atom a class, exact; or one for every θR, where it varies."""
         return _linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
 
-    draft = tail_law = law
+    draft = sketch = tail_law = law
 
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
@@ -240,7 +245,7 @@ class Vectorized:
             return self.law_by_position(task)
         return self.law(task)
 
-    tail_law = law
+    sketch = tail_law = law
 
     def law_by_position(self, task: Task) -> FeatureLaw:
         """One coordinate per position, one atom per set of places."""
@@ -386,6 +391,13 @@ class Attention:
         points = min(max(points, _FEWEST_POINTS), _MOST_POINTS)
         plain = replace(task, places=None)
         return attention_law(plain, cosine, sharpness, points=points, weighting=self.weighting)
+
+    def sketch(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """A law of a thousand points, with errors good to about 0.005."""
+        _refuse(self.possible(task))
+        return attention_law(
+            task, *self._query(query), points=_SKETCH_POINTS, weighting=self.weighting
+        )
 
     def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The law by importance sampling of its tails."""
