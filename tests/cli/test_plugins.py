@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -85,6 +86,33 @@ def test_and_to_other_processes(folder, where):
     assert (table.status == "ok").all() and set(table.loss) == {"steep"}
     errors = table.set_index("classifier").test_error
     assert errors["twin"] == errors["pooled"]
+
+
+def test_and_to_the_page(folder):
+    """Its exact numbers come from a process that is sent names alone."""
+    command = [sys.executable, "-m", "sparsetoken", "--plugin", "own.py", "explore", "--no-browser"]
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        address = server.stdout.readline().split()[0]
+        words = {"length": 4, "loss": "steep", "weighting": "cubic"}
+        body = {
+            "output": "exact.data", "outputs": {"id": "exact", "property": "data"},
+            "inputs": [{"id": "settled", "property": "data", "value": words}],
+            "state": [{"id": "visit", "property": "data", "value": "a page"}],
+            "changedPropIds": ["settled.data"],
+        }  # fmt: skip
+        for path, content in (("_dash-update-component", body), ("draft", words)):
+            request = urllib.request.Request(
+                address + path, json.dumps(content).encode(), {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                found = json.load(answer)
+            found = found.get("response", {}).get("exact", {}).get("data", found)
+            names = [trace["name"] for trace in found["figure"]["data"]]
+            assert names == ["attention", "vectorized", "pooled", "twin"], found
+    finally:
+        server.terminate()
+        server.communicate()
 
 
 def test_help_says_how(folder):
