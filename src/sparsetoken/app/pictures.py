@@ -38,8 +38,8 @@ def figure(state: State, rows: Sequence[Row]) -> Picture:
         place = {"x0": x0, "x1": x0, "y0": 0, "y1": 1, "yref": "paper"}
         layout["shapes"].append({"type": "line", **place, "line": _line(_GREY, 1)})
     if state.view == "roc":
-        guess = _trace("guessing", [0, 1], [0, 1], "lines", line=_line(_GREY, 1, "dot"))
-        traces.append(guess)
+        diagonal = [Row("guessing", 0, 0), Row("guessing", 1, 1)]
+        traces.append(_trace("guessing", diagonal, "lines", line=_line(_GREY, 1, "dot")))
     if state.view == "attention":
         _put_weights_beside(traces, layout)
     return {"data": traces, "layout": layout}
@@ -58,24 +58,21 @@ def map_figure(state: State, xs: list[float], ys: list[float], cells: Sequence[C
         won = [cell for cell in cells if cell.winner == name]
         opacity = [0.25 + 0.75 * min(1.0, cell.edge / most) for cell in won]
         square = {"symbol": "square", "size": 24, "color": _colour(name), "opacity": opacity}
-        trace = _trace(f"{name} wins", [cell.x for cell in won], [cell.y for cell in won],
-                       "markers", marker=square)  # fmt: skip
-        traces.append(trace | {
-            "customdata": [cell.edge for cell in won],
-            "text": [f"{name} by {cell.edge:.3g}" for cell in won],
-            "hoverinfo": "text+x+y",
-        })  # fmt: skip
-    axes = [_map_axis(state.across, xs), _map_axis(state.up, ys)]
-    return {"data": traces, "layout": _layout(*axes)}
+        trace = _trace(f"{name} wins", won, "markers", marker=square, hoverinfo="text+x+y")
+        trace["customdata"] = [cell.edge for cell in won]
+        trace["text"] = [f"{name} by {cell.edge:.3g}" for cell in won]
+        traces.append(trace)
+    layout = _layout(_map_axis(state.across, xs), _map_axis(state.up, ys))
+    return {"data": traces, "layout": layout}
 
 
 def dots(rows: Sequence[Row], metric: str) -> list[Picture]:
     """Simulated runs, one dot each."""
-    return [
-        _trace(f"{name}, simulated", [row.x for row in part], [row.y for row in part], "markers",
-               marker={"color": _colour(name), "size": 6, "opacity": 0.6}, meta=metric)
-        for name, part in _series(rows).items()
-    ]  # fmt: skip
+    traces = []
+    for name, part in _series(rows).items():
+        dot = {"color": _colour(name), "size": 6, "opacity": 0.6}
+        traces.append(_trace(f"{name}, simulated", part, "markers", marker=dot, meta=metric))
+    return traces
 
 
 def _series(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -85,8 +82,9 @@ def _series(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return parts
 
 
-def _trace(name: str, x: Sequence[Any], y: Sequence[float], mode: str, **style: Any) -> Picture:
-    return {"name": name, "x": x, "y": y, "mode": mode, **style}
+def _trace(name: str, points: Sequence[Row | Cell], mode: str, **style: Any) -> Picture:
+    xs, ys = [point.x for point in points], [point.y for point in points]
+    return {"name": name, "x": xs, "y": ys, "mode": mode, **style}
 
 
 def _line(colour: str, width: float, dash: str | None = None) -> Picture:
@@ -103,8 +101,7 @@ def _curve(name: str, rows: list[Row]) -> Picture:
     look = LOOK.get(name, _PLAIN | {"color": _COLOURS.get(name, _PLAIN["color"])})
     line = _line(look["color"], look["width"], _DASHES[look["linestyle"]])
     mode = "markers" if len(rows) == 1 else "lines"
-    xs, ys = [row.x for row in rows], [row.y for row in rows]
-    return _trace(name, xs, ys, mode, line=line, marker={"color": look["color"], "size": 10})
+    return _trace(name, rows, mode, line=line, marker={"color": look["color"], "size": 10})
 
 
 def _mark(row: Row) -> Picture:
@@ -112,11 +109,11 @@ def _mark(row: Row) -> Picture:
     words = f"{kind}, {name}"
     colour = _GREY if name == "Bayes" else _colour(name)
     if kind == "floor":
-        ends = [SAMPLES[0], SAMPLES[-1]]
-        return _trace(words, ends, [row.y, row.y], "lines", line=_line(colour, 1, "dot"))
-    x = row.x if math.isfinite(row.x) else None
+        ends = [row._replace(x=x) for x in (SAMPLES[0], SAMPLES[-1])]
+        return _trace(words, ends, "lines", line=_line(colour, 1, "dot"))
     triangle = {"symbol": "triangle-up", "size": 11, "color": colour}
-    return _trace(words, [x], [0.0], "markers", marker=triangle)
+    trace = _trace(words, [row._replace(y=0.0)], "markers", marker=triangle)
+    return trace if math.isfinite(row.x) else trace | {"x": [None]}
 
 
 def _put_weights_beside(traces: list[Picture], layout: Picture) -> None:

@@ -10,7 +10,8 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def _clientside(app: Dash) -> None:
 
 
 def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
-    def answer(words: Any, visit: Any, work: Callable[[State], dict[str, Any]]) -> Any:
+    def answer(work: Callable[[State], dict[str, Any]], words: Any, visit: Any) -> Any:
         try:
             state = _state(words)
         except InvalidInput as error:
@@ -154,15 +155,10 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
         page_name = visit if isinstance(visit, str) and len(visit) <= 64 else ""
         return json_ready({"words": words} | worker.run(page_name, work, state))
 
-    @app.callback(Output("exact", "data"), Input("settled", "data"), Known("visit", "data"))
-    def exact(words: Any, visit: Any) -> Any:
-        """When nothing has moved for a moment."""
-        return answer(words, visit, exact_answer)
-
-    @app.callback(Output("marks", "data"), Input("settled", "data"), Known("visit", "data"))
-    def marks(words: Any, visit: Any) -> Any:
-        """Floors and capacities, which may take some seconds."""
-        return answer(words, visit, marks_answer)
+    # when nothing has moved for a moment; each alone, as marks may take some seconds
+    for name, work in {"exact": exact_answer, "marks": marks_answer}.items():
+        place = Output(name, "data"), Input("settled", "data"), Known("visit", "data")
+        app.callback(*place)(partial(answer, work))
 
     @app.callback(
         Output("map", "data"), Input("settled", "data"), Input("clock", "n_intervals"),
@@ -172,7 +168,7 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
         """Some more cells of the map."""
         if not isinstance(words, dict) or words.get("view") != "map":
             return no_update
-        return answer(words, visit, map_answer)
+        return answer(map_answer, words, visit)
 
     @app.callback(
         Output("simulated", "data"),
@@ -196,7 +192,8 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
         job = simulations.look(visit)
         if job is None:
             return no_update
-        rows = job.rows.get(state.metric, []) if _same_experiment(job.state, state) else []
+        fits = replace(job.state, **state.values(_LOOKS)) == state  # the curves that are drawn
+        rows = job.rows.get(state.metric, []) if fits else []
         return json_ready({
             "running": job.running, "message": job.message,
             "words": f"{job.done} of {job.total} runs",
@@ -221,11 +218,6 @@ def _state(words: Any) -> State:
     if not isinstance(words, dict):
         raise InvalidInput("a state must be names with values")
     return State.of(words)
-
-
-def _same_experiment(one: State, other: State) -> bool:
-    """Whether simulated dots of one belong to the curves of the other."""
-    return all(getattr(one, name) == getattr(other, name) for name in DEFAULTS.keys() - _LOOKS)
 
 
 def exact_answer(state: State) -> dict[str, Any]:

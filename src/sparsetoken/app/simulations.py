@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable
 from itertools import product
 
 from sparsetoken.app.numbers import Row, classifiers
@@ -40,6 +40,11 @@ class Job:
     @property
     def running(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its page has gone away."""
+        return time.monotonic() - self.asked > _PATIENCE
 
     def end(self) -> None:
         self._worker.kill()
@@ -79,16 +84,17 @@ class Simulations:
     def start(self, page: str, state: State) -> Job:
         """Begin; an older one of the same page is ended. InvalidInput if too many are under way."""
         with self._lock:
-            ended = [*self._gone(), self._jobs.pop(page, None)]
+            ended = self._taken(lambda name, job: name == page or job.abandoned)
             busy = sum(job.running for job in self._jobs.values()) >= _MOST
             if not busy:
-                job = self._jobs[page] = Job(state)
-        _end(ended)
+                started = self._jobs[page] = Job(state)
+        for job in ended:
+            job.end()
         if busy:
             raise InvalidInput(
                 f"{_MOST} simulations are under way on this server already: try again later"
             )
-        return job
+        return started
 
     def look(self, page: str) -> Job | None:
         """The job of a page; asking keeps it alive."""
@@ -99,37 +105,28 @@ class Simulations:
             return job
 
     def cancel(self, page: str) -> None:
-        with self._lock:
-            job = self._jobs.pop(page, None)
-        _end([job])
+        self._end(lambda name, job: name == page)
 
     def close(self) -> None:
         """End them all."""
-        with self._lock:
-            jobs = list(self._jobs.values())
-            self._jobs.clear()
-        _end(jobs)
+        self._end(lambda name, job: True)
 
     def _watch(self) -> None:
-        """Ends the simulations of pages that have gone away."""
         while True:
             time.sleep(1.0)
-            with self._lock:
-                gone = self._gone()
-            _end(gone)
+            self._end(lambda name, job: job.abandoned)
 
-    def _gone(self) -> list[Job]:
-        """Jobs whose pages ask no more, taken off the list."""
-        now = time.monotonic()
-        old = [page for page, job in self._jobs.items() if now - job.asked > _PATIENCE]
-        return [self._jobs.pop(page) for page in old]
-
-
-def _end(jobs: Sequence[Job | None]) -> None:
-    """Without the lock: a process may take a moment to go, and nobody else waits for it."""
-    for job in jobs:
-        if job is not None:
+    def _end(self, which: Callable[[str, Job], bool]) -> None:
+        """Without the lock: a process may take a moment to go, and nobody else waits for it."""
+        with self._lock:
+            jobs = self._taken(which)
+        for job in jobs:
             job.end()
+
+    def _taken(self, which: Callable[[str, Job], bool]) -> list[Job]:
+        """Jobs, taken off the list."""
+        pages = [page for page, job in self._jobs.items() if which(page, job)]
+        return [self._jobs.pop(page) for page in pages]
 
 
 def _simulated(
