@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "support": (
-        "errors checks estimate arrays blas processes progress text whole_files numerics"
+        "errors checks estimate arrays blas processes progress text whole_files numerics plugins"
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
@@ -53,7 +53,7 @@ ROOMS = {
         "findings pilot readers storage"
     ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
-    "cli": "output plugins questions planning bags explorer studies".split(),
+    "cli": "output questions planning bags explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
     "support": set(),

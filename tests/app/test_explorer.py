@@ -26,7 +26,7 @@ from sparsetoken.app import numbers, page, pictures
 from sparsetoken.app.server import doubts, exact_answer, make_app, marks_answer
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
-from sparsetoken.app.state import CONTROLS, PRESETS, VIEWS, State
+from sparsetoken.app.state import CONTROLS, DEFAULTS, PRESETS, VIEWS, State
 from sparsetoken.app.workers import Calculator
 from sparsetoken.cli import main
 from sparsetoken.support.errors import InvalidInput
@@ -162,7 +162,7 @@ if __name__ == "__main__":
     address = server.stdout.readline().strip()
     body = json.dumps({
         "output": "exact.data", "outputs": {"id": "exact", "property": "data"},
-        "inputs": [{"id": "settled", "property": "data", "value": page.defaults()}],
+        "inputs": [{"id": "settled", "property": "data", "value": DEFAULTS}],
         "state": [{"id": "visit", "property": "data", "value": "a page"}],
         "changedPropIds": ["settled.data"],
     })  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -87,6 +88,33 @@ def test_and_to_other_processes(folder, where):
     assert errors["twin"] == errors["pooled"]
 
 
+def test_and_to_the_page(folder):
+    """Its exact numbers come from a process that is sent names alone."""
+    command = [sys.executable, "-m", "sparsetoken", "--plugin", "own.py", "explore", "--no-browser"]
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        address = server.stdout.readline().split()[0]
+        words = {"length": 4, "loss": "steep", "weighting": "cubic"}
+        body = {
+            "output": "exact.data", "outputs": {"id": "exact", "property": "data"},
+            "inputs": [{"id": "settled", "property": "data", "value": words}],
+            "state": [{"id": "visit", "property": "data", "value": "a page"}],
+            "changedPropIds": ["settled.data"],
+        }  # fmt: skip
+        for path, content in (("_dash-update-component", body), ("draft", words)):
+            request = urllib.request.Request(
+                address + path, json.dumps(content).encode(), {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                found = json.load(answer)
+            found = found.get("response", {}).get("exact", {}).get("data", found)
+            names = [trace["name"] for trace in found["figure"]["data"]]
+            assert names == ["attention", "vectorized", "pooled", "twin"], found
+    finally:
+        server.terminate()
+        server.communicate()
+
+
 def test_help_says_how(folder):
     assert "--plugin FILE.py" in run(folder, "--help")
 
@@ -139,4 +167,4 @@ def test_a_file_that_fails_shows_its_own_traceback(capsys, tmp_path, monkeypatch
     captured = capsys.readouterr()
     assert captured.out == "" and words in captured.err and name in captured.err
     assert captured.err.endswith("failed: see the lines above\n")
-    assert "importlib" not in captured.err and "cli/plugins.py" not in captured.err
+    assert "importlib" not in captured.err and "support/plugins.py" not in captured.err

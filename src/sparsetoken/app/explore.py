@@ -18,10 +18,37 @@ def explore(
     browser: bool = True,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve the explorer until interrupted; port 0 takes a free one.
+    """Serve the explorer, a page on which the theory moves with its sliders, until interrupted.
 
-    `ready` is called with the address once the page can be opened.
+    Parameters
+    ----------
+    host : str
+        Where to listen; the default serves this machine alone, "0.0.0.0" lets others in.
+    port : int
+        0 takes a free one.
+    browser : bool
+        Open a browser.
+    ready : callable, optional
+        Told the address once the page can be opened.
+
+    Returns
+    -------
+    None
+        After Ctrl-C (KeyboardInterrupt goes through); all that the page has begun is ended.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing can listen there, or the extra app is not installed.
+
+    Examples
+    --------
+    >>> explore(port=99999)
+    Traceback (most recent call last):
+        ...
+    sparsetoken.InvalidInput: explore: port must be a whole number between 0 and 65535, got 99999
     """
+    port = whole("explore", "port", port, least=0, most=65535)
     try:
         from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -38,7 +65,6 @@ def explore(
         def log(self, type: str, message: str, *args: object) -> None:
             """Requests are not worth a line each."""
 
-    port = whole("explore", "port", port, least=0, most=65535)
     app = make_app()
     try:
         server = make_server(host, port, app.server, threaded=True, request_handler=Quiet)

@@ -7,16 +7,18 @@ the law of attention by a few dozen atoms and is good to about 0.005.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparsetoken.app.state import AXES, CONTROLS, State
-from sparsetoken.model.attention import attention_law, token_scores
+from sparsetoken.app.state import CONTROLS, State
+from sparsetoken.model.attention import token_scores
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query
+from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
 from sparsetoken.planning.plan import plan
@@ -28,8 +30,9 @@ from sparsetoken.theory.prediction import capacity, learning_curve, predict
 
 SAMPLES = tuple(np.geomspace(0.1, 100.0, 17).tolist())  # of curves, per dimension
 _DRAFT_SAMPLES = SAMPLES[::2]
-_DRAFT_POINTS, _DRAFT_DEGREE = 1024, 3
-_DRAWS = 4096
+_DRAFT_DEGREE = 3  # of the moments that the atoms of a draft keep
+_DRAWS = 4096  # of samples whose attention is shown
+_COARSE = 8  # cells between those of the map that are computed first; a power of two
 _KEPT = 64  # tables of each kind that are not computed again
 
 
@@ -41,63 +44,51 @@ class Row(NamedTuple):
     y: float
 
 
+def _rows(series: str, xs: Iterable[float], ys: Iterable[float]) -> list[Row]:
+    return [Row(series, float(x), float(y)) for x, y in zip(xs, ys, strict=True)]
+
+
 def classifiers(state: State) -> dict[str, Classifier]:
     """Those that have a theory of the task, in the order of their names."""
     task = state.task
     made = {name: CLASSIFIERS.make(name, **state.options) for name in CLASSIFIERS}
-    return {name: each for name, each in made.items() if each.possible(task) is None}
+    return {name: kind for name, kind in made.items() if kind.possible(task) is None}
 
 
 def curves_draft(state: State) -> list[Row]:
     """Learning curves, quickly: every other point, and each draft begins where the last ended."""
     rows: list[Row] = []
-    with one_blas_thread():
+    with one_blas_thread():  # those that are exact have a process of one thread
+        query = _query(state)
         for name, classifier in classifiers(state).items():
-            rows += _draft(state, name, classifier)
+            rows += _draft(state, name, classifier.sketch(state.task, query))
     return rows
 
 
 @lru_cache(maxsize=_KEPT)
-def curves(state: State) -> tuple[Row, ...]:
+def curves(state: State) -> list[Row]:
     """Learning curves, exact."""
     rows: list[Row] = []
-    with one_blas_thread():
-        for name, classifier in classifiers(state).items():
-            rows += _curve(state, name, classifier)
-    return tuple(rows)
-
-
-def _curve(state: State, name: str, classifier: Classifier) -> list[Row]:
-    found = learning_curve(state.task, classifier, state.protocol, SAMPLES)
-    values = getattr(found, state.metric)
-    return [Row(name, x, float(y)) for x, y in zip(SAMPLES, values, strict=True)]
+    for name, classifier in classifiers(state).items():
+        curve = learning_curve(state.task, classifier, state.protocol, SAMPLES)
+        rows += _rows(name, SAMPLES, getattr(curve, state.metric))
+    return rows
 
 
 _last: dict[str, tuple[State, list[Fit]]] = {}  # the last draft of each classifier
 
 
-def _draft(state: State, name: str, classifier: Classifier) -> list[Row]:
+def _draft(state: State, name: str, full: FeatureLaw) -> list[Row]:
     protocol = state.protocol
-    weighting = getattr(classifier, "weighting", None)
-    if weighting is None:
-        law = full = classifier.law(state.task)
-    else:  # its law has many points
-        query = _query(state)
-        full = attention_law(
-            state.task, query.cosine, query.sharpness, points=_DRAFT_POINTS, weighting=weighting
-        )
-        law = full.smaller(_DRAFT_DEGREE, 1)
+    law = full.smaller(_DRAFT_DEGREE, slices=1) if full.sampled else full
     samples = np.array(_DRAFT_SAMPLES) / law.features_per_dim
     before, near = _last.get(name, (None, None))
     if before is None or not _close(before, state):
         near = None
     fits = solve_many(law, protocol.loss, protocol.ridge, samples, near)
     _last[name] = state, fits
-    rows = []
-    for x, fit in zip(_DRAFT_SAMPLES, fits, strict=True):
-        source = fit if state.metric == "train_loss" else full.scores(fit.readout)
-        rows.append(Row(name, x, float(getattr(source, state.metric))))
-    return rows
+    sources = fits if state.metric == "train_loss" else [full.scores(fit.readout) for fit in fits]
+    return _rows(name, _DRAFT_SAMPLES, (getattr(source, state.metric) for source in sources))
 
 
 def _close(one: State, other: State) -> bool:
@@ -107,8 +98,7 @@ def _close(one: State, other: State) -> bool:
     if len(moved) != 1:
         return not moved
     before, after = moved[0]
-    whole = not (isinstance(before, float) and isinstance(after, float))
-    return not whole and abs(before - after) < 0.2 * max(abs(before), abs(after))
+    return isinstance(before, float) and abs(before - after) < 0.2 * max(abs(before), abs(after))
 
 
 def _query(state: State) -> Query:
@@ -119,67 +109,42 @@ def _query(state: State) -> Query:
 
 
 @lru_cache(maxsize=_KEPT)
-def marks(state: State) -> tuple[Row, ...]:
+def marks(state: State) -> list[Row]:
     """Floors (errors that no number of samples gets below) and capacities, as series of their own.
 
     A floor has x = nan and its error as y, a capacity the samples as x and y = nan.
     """
     rows = []
     task = state.task
-    with one_blas_thread():
-        if state.metric == "test_error":
-            rows.append(Row("floor: Bayes", math.nan, float(bayes_error(task))))
-            for kind in (Attention(weighting=state.attention.weighting), Pooled()):
-                name = CLASSIFIERS.kind(kind)
-                rows.append(Row(f"floor: {name}", math.nan, float(oracle_error(task, kind))))
-        for name, classifier in classifiers(state).items():
-            limit = float(capacity(task, classifier, state.protocol))
-            rows.append(Row(f"capacity: {name}", limit, math.nan))
-    return tuple(rows)
+    if state.metric == "test_error":
+        rows.append(Row("floor: Bayes", math.nan, float(bayes_error(task))))
+        for kind in (Attention(weighting=state.attention.weighting), Pooled()):
+            name = CLASSIFIERS.kind(kind)
+            rows.append(Row(f"floor: {name}", math.nan, float(oracle_error(task, kind))))
+    for name, classifier in classifiers(state).items():
+        limit = float(capacity(task, classifier, state.protocol))
+        rows.append(Row(f"capacity: {name}", limit, math.nan))
+    return rows
 
 
 @lru_cache(maxsize=_KEPT)
 def chosen(state: State) -> dict[str, dict[str, float]]:
     """The numbers at the chosen samples, by classifier: what the snippets print."""
-    found = {}
-    with one_blas_thread():
-        for name, classifier in classifiers(state).items():
-            p = predict(state.task, classifier, state.protocol)
-            found[name] = {
-                number: float(getattr(p, number))
-                for number in ("test_error", "auc", "train_loss", "train_error")
-            }
-    return found
-
-
-class AtSize(NamedTuple):
-    """Attention's test error over training sets of the state's dimension."""
-
-    mean: float
-    standard_error: float
-    spread: float
-    useless: float | None
+    table = {}
+    for name, classifier in classifiers(state).items():
+        prediction = predict(state.task, classifier, state.protocol)
+        numbers = ("test_error", "auc", "train_loss", "train_error")
+        table[name] = {number: float(getattr(prediction, number)) for number in numbers}
+    return table
 
 
 @lru_cache(maxsize=_KEPT)
-def at_size(state: State) -> AtSize:
-    """What `predict` says with `dim`, at the chosen samples."""
-    with one_blas_thread():
-        found = predict(state.task, state.attention, state.protocol, state.dim)
-    error = found.test_error
-    useless = None if found.useless is None else float(found.useless)
-    return AtSize(float(error), error.standard_error, float(found.spread), useless)
-
-
-@lru_cache(maxsize=_KEPT)
-def roc(state: State) -> tuple[Row, ...]:
-    """True over false positive rate of the three classifiers."""
+def roc(state: State) -> list[Row]:
+    """True over false positive rate of the classifiers."""
     rows: list[Row] = []
-    with one_blas_thread():
-        for name, classifier in classifiers(state).items():
-            false, true = predict(state.task, classifier, state.protocol).roc(101)
-            rows += [Row(name, float(x), float(y)) for x, y in zip(false, true, strict=True)]
-    return tuple(rows)
+    for name, classifier in classifiers(state).items():
+        rows += _rows(name, *predict(state.task, classifier, state.protocol).roc(101))
+    return rows
 
 
 def alignment(state: State) -> list[Row]:
@@ -188,8 +153,7 @@ def alignment(state: State) -> list[Row]:
         Row("cosine", x, align(state.task, replace(state.protocol, query_samples=x)).cosine)
         for x in SAMPLES
     ]
-    here = align(state.task, state.protocol).cosine
-    return [*rows, Row("chosen", state.query_samples, here)]
+    return [*rows, Row("chosen", state.query_samples, align(state.task, state.protocol).cosine)]
 
 
 def attention(state: State) -> list[Row]:
@@ -199,22 +163,19 @@ def attention(state: State) -> list[Row]:
     samples ("weight on signal") whose signal tokens get at least so much weight.
     """
     task, query = state.task, _query(state)
-    sharpness = query.sharpness
     shift = task.fixed_strength * query.cosine
     grid = np.linspace(min(-4.0, shift - 4), max(4.0, shift + 4), 81)
     rows = []
     for name, mean in (("noise tokens", 0.0), ("signal tokens", shift)):
-        density = np.exp(-0.5 * (grid - mean) ** 2) / math.sqrt(2 * math.pi)
-        rows += [Row(name, float(x), float(y)) for x, y in zip(grid, density, strict=True)]
+        rows += _rows(name, grid, np.exp(-0.5 * (grid - mean) ** 2) / math.sqrt(2 * math.pi))
     noise = np.random.default_rng(0).standard_normal((_DRAWS, task.normals))
     scores, _, _ = token_scores(noise, np.ones(_DRAWS), task, query.cosine)
-    weights = state.attention.weighting.weights(sharpness * scores)
+    weights = state.attention.weighting.weights(query.sharpness * scores)
     caught = np.sort(weights[:, : task.sparsity].sum(axis=1))
-    for level in np.linspace(0.0, 1.0, 51):
-        above = 1 - np.searchsorted(caught, level, "left") / _DRAWS
-        rows.append(Row("weight on signal", float(level), float(above)))
-    rows.append(Row("mean weight on signal", float(caught.mean()), 0.5))
-    return rows
+    levels = np.linspace(0.0, 1.0, 51)
+    above = 1 - np.searchsorted(caught, levels, "left") / _DRAWS
+    rows += _rows("weight on signal", levels, above)
+    return [*rows, Row("mean weight on signal", float(caught.mean()), 0.5)]
 
 
 class Cell(NamedTuple):
@@ -232,50 +193,36 @@ def map_axes(state: State, columns: int = 12, lines: int = 9) -> tuple[list[floa
 
 
 def _axis(state: State, name: str, count: int) -> list[float]:
-    assert name in AXES
     control = CONTROLS[name]
-    least, most = control.least, control.most
-    if name == "sparsity":
-        most = state.length
-    values = np.geomspace(least, most, count) if control.log else np.linspace(least, most, count)
-    if control.whole:
-        values = np.unique(np.round(values))
-    return [float(value) for value in values]
+    most = state.length if name == "sparsity" else control.most
+    spaced = np.geomspace if control.log else np.linspace
+    values = spaced(control.least, most, count)
+    return [float(value) for value in (np.unique(np.round(values)) if control.whole else values)]
 
 
-def map_order(columns: int, lines: int) -> Iterator[tuple[int, int]]:
+def map_order(columns: int, lines: int) -> Sequence[tuple[int, int]]:
     """Places of the cells, coarse first, so that the map fills in everywhere at once."""
-    seen = set()
-    step = 8
-    while step:
-        for line in range(0, lines, step):
-            for column in range(0, columns, step):
-                if (column, line) not in seen:
-                    seen.add((column, line))
-                    yield column, line
-        step //= 2
+    places = ((column, line) for line, column in product(range(lines), range(columns)))
+    return sorted(places, key=lambda place: -math.gcd(*place, _COARSE))
 
 
 @lru_cache(maxsize=4096)
 def map_cell(state: State, x: float, y: float) -> Cell | None:
     """Which classifier is best there, and by how much; None where there is no such task."""
+    moved: dict[str, Any] = {state.across: x, state.up: y}
     try:
-        moved: dict[str, Any] = {state.across: x, state.up: y}
         there = replace(state, **moved)
     except InvalidInput:
         return None
-    values = {name: found[state.metric] for name, found in chosen(there).items()}
-    best_last = sorted(values, key=values.__getitem__, reverse=state.metric != "auc")
-    edge = abs(values[best_last[-1]] - values[best_last[-2]])
-    return Cell(x, y, best_last[-1], edge)
+    values = {name: numbers[state.metric] for name, numbers in chosen(there).items()}
+    *_, second, best = sorted(values, key=values.__getitem__, reverse=state.metric != "auc")
+    return Cell(x, y, best, abs(values[best] - values[second]))
 
 
 @lru_cache(maxsize=16)
 def planned(state: State) -> tuple[str, list[dict[str, Any]], str]:
     """The planner's headline, table and warnings for the target error."""
-    advice = plan(
-        state.task, state.dim, target_error=state.target, loss=state.loss_function,
-        weighting=state.attention.weighting,
-    )  # fmt: skip
+    training: dict[str, Any] = {"loss": state.loss_function, "weighting": state.attention.weighting}
+    advice = plan(state.task, state.dim, target_error=state.target, **training)
     rows = [option.row(advice.unknown) for option in advice.options]
     return advice.headline, rows, " ".join(f"Warning: {words}." for words in advice.warnings)

@@ -10,6 +10,8 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +23,33 @@ from werkzeug.exceptions import HTTPException
 from sparsetoken.app import numbers, page, pictures
 from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
-from sparsetoken.app.state import CONTROLS, PRESETS, State
+from sparsetoken.app.state import CONTROLS, DEFAULTS, PRESETS, State
 from sparsetoken.app.workers import NAMED, Calculator
 from sparsetoken.planning import trust
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_ready
+from sparsetoken.theory.prediction import predict
 
 _PACKAGE = Path(__file__).parent.parent
 _MOST_BYTES = 1 << 18  # of a request
 _PATIENCE = 0.4  # seconds of one answer of the map
-_PLAIN = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
-    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'"
-)
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+        "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_View = Callable[[State], Sequence[numbers.Row]]
+_QUICK: dict[str, _View] = {
+    "curves": numbers.curves_draft,
+    "alignment": numbers.alignment,
+    "attention": numbers.attention,
+}
+_EXACT: dict[str, _View] = _QUICK | {"curves": numbers.curves, "roc": numbers.roc}
+# what does not change a simulated run of `POINTS`
+_LOOKS = {"view", "metric", "across", "up", "target", "readout_samples", "repeats"}
 
 
 def make_app() -> Dash:
@@ -65,27 +81,25 @@ def _guard(server: Any) -> None:
     server.config["MAX_CONTENT_LENGTH"] = _MOST_BYTES
 
     def refuse(error: Exception) -> Any:
-        code, words = 500, "the explorer has a bug: its log has the traceback"
+        code, words = 400, "this request makes no sense to the explorer"
         if isinstance(error, HTTPException):
-            code, words = error.code or 400, "this request makes no sense to the explorer"
+            code = error.code or 400
         elif isinstance(error, InvalidInput):
-            code, words = 400, str(error)
-        elif not _is_ours(error):  # Dash stumbles over bodies that no page of its own sends
-            code, words = 400, "this request makes no sense to the explorer"
-            server.logger.warning("refused: %s: %s", type(error).__name__, error)
-        else:
+            words = str(error)
+        elif _is_ours(error):
+            code, words = 500, "the explorer has a bug: its log has the traceback"
             server.logger.error("a bug", exc_info=error)
+        else:  # Dash stumbles over bodies that no page of its own sends
+            server.logger.warning("refused: %s: %s", type(error).__name__, error)
         return flask.Response(words, status=code, mimetype="text/plain")
 
     server.register_error_handler(Exception, refuse)
 
-    def headers(response: Any) -> Any:
-        response.headers["Content-Security-Policy"] = _PLAIN
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
+    def with_headers(response: Any) -> Any:
+        response.headers.update(_HEADERS)
         return response
 
-    server.after_request(headers)
+    server.after_request(with_headers)
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -96,18 +110,14 @@ def _is_ours(error: BaseException) -> bool:
 
 def _clientside(app: Dash) -> None:
     """What needs no server: sliders and typed entries in step, the address, drawing, exports."""
-    controls: list[Any] = []  # a slider tells Dash where it rests, by "moved"
-    for name in page.NUMBERS:
-        controls += [Input(f"slide-{name}", "value"), Input(f"type-{name}", "value")]
-    controls += [Input(name, "value") for name in page.CHOICES]
+    places = [f"{way}-{name}" for name in page.NUMBERS for way in ("slide", "type")]
+    places += page.CHOICES
     presets = [Input(f"preset-{k}", "n_clicks") for k in range(len(PRESETS))]
-    outputs: list[Any] = [Output("words", "data")]
-    for name in page.NUMBERS:
-        outputs += [Output(f"slide-{name}", "value"), Output(f"type-{name}", "value")]
-    outputs += [Output(name, "value") for name in page.CHOICES]
+    controls = [Input(place, "value") for place in places]
     app.clientside_callback(
         ClientsideFunction("explorer", "follow"),
-        outputs,
+        [Output("words", "data"), *(Output(place, "value") for place in places)],
+        # a slider tells Dash where it rests, by "moved"
         [Input("address", "search"), *presets, *controls, Input("moved", "data")],
         [Known("words", "data")],
     )
@@ -126,8 +136,8 @@ def _clientside(app: Dash) -> None:
             prevent_initial_call=True,
         )
     settings = {
-        "defaults": page.defaults(), "presets": list(PRESETS.values()),
-        "numbers": page.NUMBERS, "choices": page.CHOICES, "steps": page.STEPS,
+        "defaults": DEFAULTS, "presets": list(PRESETS.values()),
+        "numbers": page.NUMBERS, "choices": page.CHOICES, "steps": page.POSITIONS,
         "controls": {name: [c.least, c.most, c.log, c.whole] for name, c in CONTROLS.items()},
     }  # fmt: skip
     app.index_string = app.index_string.replace(
@@ -137,22 +147,18 @@ def _clientside(app: Dash) -> None:
 
 
 def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
-    def answer(words: Any, visit: Any, work: Callable[[State], dict[str, Any]]) -> Any:
-        state, message = _state(words)
-        if state is None:
-            return {"words": words, "message": message}
+    def answer(work: Callable[[State], dict[str, Any]], words: Any, visit: Any) -> Any:
+        try:
+            state = _state(words)
+        except InvalidInput as error:
+            return {"words": words, "message": str(error)}
         page_name = visit if isinstance(visit, str) and len(visit) <= 64 else ""
         return json_ready({"words": words} | worker.run(page_name, work, state))
 
-    @app.callback(Output("exact", "data"), Input("settled", "data"), Known("visit", "data"))
-    def exact(words: Any, visit: Any) -> Any:
-        """When nothing has moved for a moment."""
-        return answer(words, visit, exact_answer)
-
-    @app.callback(Output("marks", "data"), Input("settled", "data"), Known("visit", "data"))
-    def marks(words: Any, visit: Any) -> Any:
-        """Floors and capacities, which may take some seconds."""
-        return answer(words, visit, marks_answer)
+    # when nothing has moved for a moment; each alone, as marks may take some seconds
+    for name, work in {"exact": exact_answer, "marks": marks_answer}.items():
+        place = Output(name, "data"), Input("settled", "data"), Known("visit", "data")
+        app.callback(*place)(partial(answer, work))
 
     @app.callback(
         Output("map", "data"), Input("settled", "data"), Input("clock", "n_intervals"),
@@ -160,10 +166,9 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
     )  # fmt: skip
     def fill_map(words: Any, _: Any, visit: Any) -> Any:
         """Some more cells of the map."""
-        state, _message = _state(words)
-        if state is None or state.view != "map":
+        if not isinstance(words, dict) or words.get("view") != "map":
             return no_update
-        return answer(words, visit, map_answer)
+        return answer(map_answer, words, visit)
 
     @app.callback(
         Output("simulated", "data"),
@@ -173,63 +178,46 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
     )  # fmt: skip
     def simulated(_run: Any, _stop: Any, _tick: Any, words: Any, visit: Any) -> Any:
         """Begin, cancel, or say how far it is."""
-        state, message = _state(words)
-        if state is None or not isinstance(visit, str) or not 8 <= len(visit) <= 64:
-            return {"message": message or "this page has no name"}
+        if not isinstance(visit, str) or not 8 <= len(visit) <= 64:
+            return {"message": "this page has no name"}
         if ctx.triggered_id == "cancel":
             simulations.cancel(visit)
             return {"running": False, "traces": [], "words": "cancelled"}
-        if ctx.triggered_id == "simulate":
-            try:
+        try:
+            state = _state(words)
+            if ctx.triggered_id == "simulate":
                 simulations.start(visit, state)
-            except InvalidInput as error:
-                return {"message": str(error)}
+        except InvalidInput as error:
+            return {"message": str(error)}
         job = simulations.look(visit)
         if job is None:
             return no_update
-        rows = job.rows.get(state.metric, [])
-        mine = _same_experiment(job.state, state)
+        fits = replace(job.state, **state.values(_LOOKS)) == state  # the curves that are drawn
+        rows = job.rows.get(state.metric, []) if fits else []
         return json_ready({
-            "running": job.running, "done": job.done, "total": job.total,
-            "message": job.message, "words": f"{job.done} of {job.total} runs",
-            "traces": pictures.dots(rows, state.metric) if mine else [],
+            "running": job.running, "message": job.message,
+            "words": f"{job.done} of {job.total} runs",
+            "traces": pictures.dots(rows, state.metric),
         })  # fmt: skip
 
 
 def _draft(words: Any) -> Any:
     """At once, while a slider moves."""
-    state, message = _state(words)
-    if state is None:
-        return {"words": words, "message": message}
-    quick: dict[str, Callable[[State], Sequence[numbers.Row]]] = {
-        "curves": numbers.curves_draft,
-        "alignment": numbers.alignment,
-        "attention": numbers.attention,
-    }
     answer: dict[str, Any] = {"words": words}
-    if state.view in quick:
-        try:
-            answer["figure"] = pictures.figure(state, quick[state.view](state))
-        except NAMED as error:
-            answer["message"] = str(error)
+    try:
+        state = _state(words)
+        if state.view in _QUICK:
+            answer["figure"] = pictures.figure(state, _QUICK[state.view](state))
+    except NAMED as error:
+        answer["message"] = str(error)
     return json_ready(answer)
 
 
-def _state(words: Any) -> tuple[State | None, str]:
-    """The state that a page's words mean, or what is wrong with them."""
+def _state(words: Any) -> State:
+    """The state that a page's words mean."""
     if not isinstance(words, dict):
-        return None, "" if words is None else "a state must be names with values"
-    try:
-        return State.of(words), ""
-    except InvalidInput as error:
-        return None, str(error)
-
-
-def _same_experiment(one: State, other: State) -> bool:
-    """Whether simulated dots of one belong to the curves of the other."""
-    looks = {"view", "metric", "across", "up", "target", "readout_samples", "repeats"}
-    names = set(page.defaults()) - looks
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+        raise InvalidInput("a state must be names with values")
+    return State.of(words)
 
 
 def exact_answer(state: State) -> dict[str, Any]:
@@ -238,33 +226,28 @@ def exact_answer(state: State) -> dict[str, Any]:
     if state.view == "plan":
         answer["headline"], answer["table"], answer["warning"] = numbers.planned(state)
         return answer
-    exact: dict[str, Callable[[State], Sequence[numbers.Row]]] = {
-        "curves": numbers.curves,
-        "roc": numbers.roc,
-        "alignment": numbers.alignment,
-        "attention": numbers.attention,
-    }
-    if state.view in exact:
-        answer["figure"] = pictures.figure(state, exact[state.view](state))
+    if state.view in _EXACT:
+        answer["figure"] = pictures.figure(state, _EXACT[state.view](state))
     answer["table"] = [
-        {"classifier": name, **{key: f"{value:.6g}" for key, value in found.items()}}
-        for name, found in numbers.chosen(state).items()
+        {"classifier": name, **{number: f"{value:.6g}" for number, value in values.items()}}
+        for name, values in numbers.chosen(state).items()
     ]
     return answer
 
 
+@lru_cache(maxsize=64)
 def doubts(state: State) -> str:
     """What is different in d dimensions from the limit that is drawn, for attention; often none."""
     query_samples = state.query_samples if state.query == "learned" else 0.0
     counts = [round(share * state.dim) for share in (query_samples, state.readout_samples)]
     if counts[1] < 2 or (state.query == "learned" and counts[0] < 1):
         return f"At d = {state.dim}: so few samples per dimension are none."
-    here = numbers.at_size(state)
-    found = trust.scatter("attention's test error", here.mean, here.spread, here.useless)
-    words = [*found, *trust.warnings(state.task, state.dim, counts[0], counts[1])]
-    limit = numbers.chosen(state)["attention"]["test_error"]
-    if abs(here.mean - limit) > max(0.1 * limit, 4 * here.standard_error):
-        words.insert(0, f"attention's mean test error is {here.mean:.3g}, not {limit:.3g}")
+    here = predict(state.task, state.attention, state.protocol, state.dim)
+    mean, limit = here.test_error, numbers.chosen(state)["attention"]["test_error"]
+    words = list(trust.scatter("attention's test error", mean, here.spread, here.useless))
+    words += trust.warnings(state.task, state.dim, *counts)
+    if abs(mean - limit) > max(0.1 * limit, 4 * mean.standard_error):
+        words.insert(0, f"attention's mean test error is {mean:.3g}, not {limit:.3g}")
     return f"At d = {state.dim}: {'; '.join(words)}." if words else ""
 
 

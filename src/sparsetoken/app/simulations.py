@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from itertools import product
 
 from sparsetoken.app.numbers import Row, classifiers
 from sparsetoken.app.state import State
 from sparsetoken.app.workers import NAMED
+from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.task import Task
+from sparsetoken.simulation.experiment import simulate
 from sparsetoken.support.errors import InvalidInput, WorkerDied
 from sparsetoken.support.processes import Worker
 
@@ -37,20 +41,26 @@ class Job:
     def running(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether its page has gone away."""
+        return time.monotonic() - self.asked > _PATIENCE
+
     def end(self) -> None:
         self._worker.kill()
         self._thread.join()
 
     def _collect(self) -> None:
         """One run after another, all classifiers and sizes in turn."""
+        state = self.state
+        kinds = classifiers(state).items()
         try:
-            for seed in range(self.state.repeats):
-                for samples in POINTS:
-                    for name in classifiers(self.state):
-                        scores = self._worker.run(_simulated, self.state, name, samples, seed)
-                        for metric, value in scores.items():
-                            self.rows.setdefault(metric, []).append(Row(name, samples, value))
-                        self.done += 1
+            for seed, samples, (name, kind) in product(range(state.repeats), POINTS, kinds):
+                protocol = state.protocol.with_readout_samples(samples)
+                scores = self._worker.run(_simulated, state.task, kind, protocol, state.dim, seed)
+                for metric, value in scores.items():
+                    self.rows.setdefault(metric, []).append(Row(name, samples, value))
+                self.done += 1
         except NAMED as error:
             self.message = str(error)
         except WorkerDied as error:
@@ -74,16 +84,17 @@ class Simulations:
     def start(self, page: str, state: State) -> Job:
         """Begin; an older one of the same page is ended. InvalidInput if too many are under way."""
         with self._lock:
-            ended = [*self._gone(), self._jobs.pop(page, None)]
+            ended = self._taken(lambda name, job: name == page or job.abandoned)
             busy = sum(job.running for job in self._jobs.values()) >= _MOST
             if not busy:
-                job = self._jobs[page] = Job(state)
-        _end(ended)
+                started = self._jobs[page] = Job(state)
+        for job in ended:
+            job.end()
         if busy:
             raise InvalidInput(
                 f"{_MOST} simulations are under way on this server already: try again later"
             )
-        return job
+        return started
 
     def look(self, page: str) -> Job | None:
         """The job of a page; asking keeps it alive."""
@@ -94,46 +105,35 @@ class Simulations:
             return job
 
     def cancel(self, page: str) -> None:
-        with self._lock:
-            job = self._jobs.pop(page, None)
-        _end([job])
+        self._end(lambda name, job: name == page)
 
     def close(self) -> None:
         """End them all."""
-        with self._lock:
-            jobs = list(self._jobs.values())
-            self._jobs.clear()
-        _end(jobs)
+        self._end(lambda name, job: True)
 
     def _watch(self) -> None:
-        """Ends the simulations of pages that have gone away."""
         while True:
             time.sleep(1.0)
-            with self._lock:
-                gone = self._gone()
-            _end(gone)
+            self._end(lambda name, job: job.abandoned)
 
-    def _gone(self) -> list[Job]:
-        """Jobs whose pages ask no more, taken off the list."""
-        now = time.monotonic()
-        old = [page for page, job in self._jobs.items() if now - job.asked > _PATIENCE]
-        return [self._jobs.pop(page) for page in old]
-
-
-def _end(jobs: Sequence[Job | None]) -> None:
-    """Without the lock: a process may take a moment to go, and nobody else waits for it."""
-    for job in jobs:
-        if job is not None:
+    def _end(self, which: Callable[[str, Job], bool]) -> None:
+        """Without the lock: a process may take a moment to go, and nobody else waits for it."""
+        with self._lock:
+            jobs = self._taken(which)
+        for job in jobs:
             job.end()
 
+    def _taken(self, which: Callable[[str, Job], bool]) -> list[Job]:
+        """Jobs, taken off the list."""
+        pages = [page for page, job in self._jobs.items() if which(page, job)]
+        return [self._jobs.pop(page) for page in pages]
 
-def _simulated(state: State, name: str, samples: float, seed: int) -> dict[str, float]:
+
+def _simulated(
+    task: Task, classifier: Classifier, protocol: Protocol, dim: int, seed: int
+) -> dict[str, float]:
     """One run, in the worker."""
-    from sparsetoken.simulation.experiment import simulate
-
-    protocol = replace(state.protocol, readout_samples=samples)
-    classifier = classifiers(state)[name]
-    run = simulate(state.task, classifier, protocol, dim=state.dim, repeats=1, seed=seed)
+    run = simulate(task, classifier, protocol, dim=dim, repeats=1, seed=seed)
     return {
         "test_error": float(run.test_error[0]),
         "train_loss": float(run.train_loss[0]),

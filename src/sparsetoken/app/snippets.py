@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from sparsetoken.app.state import State
-from sparsetoken.model.classifiers import Pooled, Vectorized
-from sparsetoken.model.names import LOSSES, WEIGHTINGS
+import textwrap
+from typing import Any
+
+from sparsetoken.app.numbers import classifiers
+from sparsetoken.app.state import DEFAULTS, FROZEN, STEPS, TASK, TRAINING, State
+from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
+
+_WIDTH = 96  # of a line of code
+_OBJECTS: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # no numbers in Python
 
 
 def as_python(state: State) -> str:
     """A script that prints what the page shows."""
-    task = (
-        f"task = st.Task(length={state.length}, sparsity={state.sparsity}, "
-        f"strength={state.strength!r}, prevalence={state.prevalence!r}"
-        + (f", token_correlation={state.token_correlation!r})" if state.token_correlation else ")")
-    )
-    rule = "" if state.weighting == "softmax" else f"st.{WEIGHTINGS.make(state.weighting)!r}"
-    loss = f"st.{LOSSES.make(state.loss)!r}"
-    lines = ["import sparsetoken as st", "", task]
+    task, training, attention = _arguments(state)
+    lines = ["import sparsetoken as st", "", f"task = {_call('Task', task)}"]
     if state.view == "plan":
-        lines += [
-            f"advice = st.plan(task, dim={state.dim}, target_error={state.target!r}, "
-            f"loss={loss}" + (f", weighting={rule})" if rule else ")"),
-            "print(advice.headline)",
-        ]
+        lines.append(f"advice = {_call('plan', training | attention, 'task')}")
+        lines.append("print(advice.headline)")
         return "\n".join(lines) + "\n"
-    lines += [
-        "protocol = st.Protocol(",
-        f"    query_samples={state.query_samples!r}, readout_samples={state.readout_samples!r},",
-        f"    loss={loss}, ridge={state.ridge!r}, readout_step={state.readout_step!r},",
-        f"    bias_step={state.bias_step!r}, query_step={state.query_step!r},",
-        ")",
-    ]
-    arguments = [f"weighting={rule}"] if rule else []
-    if state.query == "frozen":
-        arguments = [f"cosine={state.cosine!r}", f"sharpness={state.sharpness!r}", *arguments]
-    attention = f"st.Attention({', '.join(arguments)})"
-    linear = [each for each in (Vectorized(), Pooled()) if each.possible(state.task) is None]
-    classifiers = ", ".join([attention, *(f"st.{each!r}" for each in linear)])
+    lines.append(f"protocol = {_call('Protocol', training)}")
     if state.view == "alignment":
         lines.append("query = st.align(task, protocol)")
         lines.append('print(f"cosine {query.cosine:.6g}, sharpness {query.sharpness:.6g}")')
         return "\n".join(lines) + "\n"
+    others = [f"st.{kind!r}" for name, kind in classifiers(state).items() if name != "attention"]
     lines += [
-        f"for classifier in ({classifiers}):",
+        f"for classifier in ({', '.join([_call('Attention', attention), *others])}):",
         "    p = st.predict(task, classifier, protocol)",
         "    numbers = (p.test_error, p.auc, p.train_loss, p.train_error)",
         '    print(type(classifier).__name__.lower(), *(f"{x:.6g}" for x in numbers))',
@@ -52,23 +38,36 @@ def as_python(state: State) -> str:
 
 def as_command(state: State) -> str:
     """The same on the command line."""
-    task = (
-        f"--length {state.length} --sparsity {state.sparsity} --strength {state.strength!r} "
-        f"--prevalence {state.prevalence!r}"
-        + (f" --token-correlation {state.token_correlation!r}" if state.token_correlation else "")
+    task, training, attention = _arguments(state)
+    options = " ".join(
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in (task | training | attention).items()
     )
-    rule = "" if state.weighting == "softmax" else f" --weighting {state.weighting}"
     if state.view == "plan":
-        return (
-            f"sparsetoken plan {task} --dim {state.dim} --target-error {state.target!r} "
-            f"--loss {state.loss}{rule}"
-        )
-    words = (
-        f"sparsetoken predict {task} --query-samples {state.query_samples!r} "
-        f"--readout-samples {state.readout_samples!r} --loss {state.loss} --ridge {state.ridge!r} "
-        f"--readout-step {state.readout_step!r} --bias-step {state.bias_step!r} "
-        f"--query-step {state.query_step!r}"
-    )
+        return f"sparsetoken plan {options}"
+    return f"sparsetoken predict {options} --json"
+
+
+def _arguments(state: State) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Of the task, of training or plan, and of attention, but for those that change nothing."""
+    task = state.values(TASK)
+    if not state.token_correlation:
+        del task["token_correlation"]
+    attention = state.values(["weighting"] if state.weighting != DEFAULTS["weighting"] else [])
+    if state.view == "plan":
+        wanted = {"dim": state.dim, "target_error": state.target, "loss": state.loss}
+        return task, wanted, attention
     if state.query == "frozen":
-        words += f" --cosine {state.cosine!r} --sharpness {state.sharpness!r}"
-    return words + rule + " --json"
+        attention = state.values(FROZEN) | attention
+    return task, state.values((*TRAINING, "loss", *STEPS)), attention
+
+
+def _call(function: str, arguments: dict[str, Any], *first: str) -> str:
+    words = list(first)
+    for name, value in arguments.items():
+        made = f"st.{_OBJECTS[name].make(value)!r}" if name in _OBJECTS else repr(value)
+        words.append(f"{name}={made}")
+    line = ", ".join(words)
+    if len(line) > _WIDTH:
+        line = "\n" + textwrap.indent(textwrap.fill(line, _WIDTH), "    ") + ",\n"
+    return f"st.{function}({line})"

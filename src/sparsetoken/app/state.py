@@ -7,8 +7,8 @@ the page copies: `State.of` turns any mapping of words into one or says what is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -17,18 +17,28 @@ from sparsetoken.model.losses import Loss
 from sparsetoken.model.names import LOSSES, WEIGHTINGS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
 LONGEST = 200  # tokens; beyond, a curve takes seconds
-_MOST_WORDS = 4000  # letters of an address
+_MOST_LETTERS = 4000  # of an address
+_SHOWN_LETTERS = 40  # of a wrong value
+VIEWS = {
+    "curves": "Learning curves", "attention": "Attention", "roc": "ROC",
+    "alignment": "Alignment", "map": "Who wins where", "plan": "Plan",
+}  # fmt: skip
+METRICS = {"test_error": "test error", "auc": "AUC", "train_loss": "training loss"}
+TASK = ("length", "sparsity", "strength", "prevalence", "token_correlation")  # fields of `Task`
+TRAINING = ("query_samples", "readout_samples", "ridge")  # of `Protocol`, and the
+STEPS = ("readout_step", "bias_step", "query_step")
+FROZEN = ("cosine", "sharpness")  # of `Attention`
+AXES = (*TASK, *TRAINING)  # of the map
+_WEIGHTINGS = tuple(name.replace("-K", "-3") for name in WEIGHTINGS)
 
 
 @dataclass(frozen=True)
 class Control:
     """How a field is shown: in words, with its symbol, from least to most; or its choices."""
 
-    words: str
     symbol: str
     help: str
     least: float = 0.0
@@ -36,52 +46,46 @@ class Control:
     log: bool = False
     whole: bool = False
     choices: tuple[str, ...] = ()
+    words: str = ""
+
+    def checked(self, name: str, value: Any) -> Any:
+        """A number within the range or a word among the choices, from a number or a word."""
+        if self.choices:
+            if value not in self.choices:
+                allowed = ", ".join(self.choices)
+                raise InvalidInput(f"{name} must be one of {allowed}, got {_short(value)}")
+            return value
+        number = _as_number(value)
+        if not self.least <= number <= self.most or (self.whole and number != round(number)):
+            kind = "a whole number" if self.whole else "a number"
+            raise InvalidInput(
+                f"{name} must be {kind} between {self.least:g} and {self.most:g}, "
+                f"got {_short(value)}"
+            )
+        return int(number) if self.whole else float(number)
 
 
-VIEWS = ("curves", "attention", "roc", "alignment", "map", "plan")
-METRICS = ("test_error", "auc", "train_loss")
-AXES = (
-    "length", "sparsity", "strength", "prevalence", "query_samples", "readout_samples", "ridge",
-    "token_correlation",
-)  # fmt: skip
+def _as_number(value: Any) -> float:
+    """Also of a word; nan if it is none."""
+    if isinstance(value, str):
+        try:
+            return float(value[:64])
+        except ValueError:
+            return math.nan
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
-CONTROLS: dict[str, Control] = {
-    "length": Control("length", "L", "tokens in a sample", 1, LONGEST, log=True, whole=True),
-    "sparsity": Control(
-        "sparsity", "R", "tokens with the signal in a positive sample", 1, LONGEST, log=True,
-        whole=True,
-    ),
-    "strength": Control("strength", "θ", "length of the signal in a token, over the noise", 0, 20),
-    "prevalence": Control("prevalence", "π", "probability of a positive sample", 0.01, 0.99),
-    "query_samples": Control(
-        "query samples", "α₀", "that teach the query, per dimension", 0.05, 100, log=True
-    ),
-    "readout_samples": Control(
-        "readout samples", "α₁", "that fit the readout, per dimension", 0.05, 100, log=True
-    ),
-    "ridge": Control("ridge", "λ", "penalty on the readout's weights", 1e-6, 100, log=True),
-    "cosine": Control("cosine", "s", "of a frozen query with the signal", 0, 1),
-    "sharpness": Control("sharpness", "τ", "length of a frozen query; 0 pools evenly", 0, 20),
-    "readout_step": Control("readout step", "η_w", "first gradient step", 1e-3, 100, log=True),
-    "bias_step": Control("bias step", "η_b", "first gradient step, of the bias", 0, 100),
-    "query_step": Control("query step", "η_q", "second gradient step", 0.01, 1000, log=True),
-    "target": Control("target error", "ε", "for the planner", 1e-4, 0.499, log=True),
-    "dim": Control("dimension", "d", "of simulation and plan", 20, 1000, log=True, whole=True),
-    "repeats": Control("repeats", "n", "of the simulation, at each point", 1, 32, whole=True),
-    "token_correlation": Control(
-        "shared noise", "ρ", "part of the noise that the tokens of a sample share", 0, 0.95
-    ),
-    "weighting": Control(
-        "weighting", "a", "how attention weights tokens by their scores",
-        choices=("softmax", "hard-max", "top-3", "sparsemax"),
-    ),
-    "loss": Control("loss", "ℓ", "what training minimises", choices=tuple(LOSSES)),
-    "query": Control("query", "q", "two gradient steps, or given", choices=("learned", "frozen")),
-    "view": Control("view", "", "what is drawn", choices=VIEWS),
-    "metric": Control("metric", "", "of curves and map", choices=METRICS),
-    "across": Control("across", "", "horizontal axis of the map", choices=AXES),
-    "up": Control("up", "", "vertical axis of the map", choices=AXES),
-}  # fmt: skip
+
+def _short(value: Any) -> str:
+    words = repr(value)
+    return words if len(words) <= _SHOWN_LETTERS else words[: _SHOWN_LETTERS - 3] + "..."
+
+
+def _control(
+    default: Any, symbol: str, help: str, least: float = 0.0, most: float = 1.0, **options: Any
+) -> Any:
+    """A field of the state with its control; one that begins with a whole number stays whole."""
+    control = Control(symbol, help, least, most, whole=isinstance(default, int), **options)
+    return field(default=default, metadata={"control": control})
 
 
 @dataclass(frozen=True)
@@ -97,33 +101,47 @@ class State:
     sparsetoken.InvalidInput: length must be a whole number between 1 and 200, got 'many'
     """
 
-    length: int = 10
-    sparsity: int = 1
-    strength: float = 5.0
-    prevalence: float = 0.5
-    query_samples: float = 2.0
-    readout_samples: float = 4.0
-    ridge: float = 0.01
-    cosine: float = 0.95
-    sharpness: float = 1.0
-    readout_step: float = 1.0
-    bias_step: float = 1.0
-    query_step: float = 10.0
-    target: float = 0.05
-    dim: int = 200
-    repeats: int = 8
-    token_correlation: float = 0.0
-    weighting: str = "softmax"
-    loss: str = "logistic"
-    query: str = "learned"
-    view: str = "curves"
-    metric: str = "test_error"
-    across: str = "strength"
-    up: str = "query_samples"
+    length: int = _control(10, "L", "tokens in a sample", 1, LONGEST, log=True)
+    sparsity: int = _control(
+        1, "R", "tokens with the signal in a positive sample", 1, LONGEST, log=True
+    )
+    strength: float = _control(5.0, "θ", "length of the signal in a token, over the noise", 0, 20)
+    prevalence: float = _control(0.5, "π", "probability of a positive sample", 0.01, 0.99)
+    query_samples: float = _control(
+        2.0, "α₀", "that teach the query, per dimension", 0.05, 100, log=True
+    )
+    readout_samples: float = _control(
+        4.0, "α₁", "that fit the readout, per dimension", 0.05, 100, log=True
+    )
+    ridge: float = _control(0.01, "λ", "penalty on the readout's weights", 1e-6, 100, log=True)
+    cosine: float = _control(0.95, "s", "of a frozen query with the signal", 0, 1)
+    sharpness: float = _control(1.0, "τ", "length of a frozen query; 0 pools evenly", 0, 20)
+    readout_step: float = _control(1.0, "η_w", "first gradient step", 1e-3, 100, log=True)
+    bias_step: float = _control(1.0, "η_b", "first gradient step, of the bias", 0, 100)
+    query_step: float = _control(10.0, "η_q", "second gradient step", 0.01, 1000, log=True)
+    target: float = _control(
+        0.05, "ε", "for the planner", 1e-4, 0.499, log=True, words="target error"
+    )
+    dim: int = _control(200, "d", "of simulation and plan", 20, 1000, log=True, words="dimension")
+    repeats: int = _control(8, "n", "of the simulation, at each point", 1, 32)
+    token_correlation: float = _control(
+        0.0, "ρ", "part of the noise that a sample's tokens share", 0, 0.95, words="shared noise"
+    )
+    weighting: str = _control(
+        "softmax", "a", "how attention weights tokens by their scores", choices=_WEIGHTINGS
+    )
+    loss: str = _control("logistic", "ℓ", "what training minimises", choices=tuple(LOSSES))
+    query: str = _control(
+        "learned", "q", "two gradient steps, or given", choices=("learned", "frozen")
+    )
+    view: str = _control("curves", "", "what is drawn", choices=tuple(VIEWS))
+    metric: str = _control("test_error", "", "of curves and map", choices=tuple(METRICS))
+    across: str = _control("strength", "", "horizontal axis of the map", choices=AXES)
+    up: str = _control("query_samples", "", "vertical axis of the map", choices=AXES)
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            object.__setattr__(self, each.name, _checked(each.name, getattr(self, each.name)))
+        for name, control in CONTROLS.items():
+            object.__setattr__(self, name, control.checked(name, getattr(self, name)))
         if self.sparsity > self.length:
             raise InvalidInput(
                 f"sparsity must be at most the length, {self.length}, got {self.sparsity}"
@@ -134,35 +152,36 @@ class State:
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> State:
         """From names and values, numbers or words; what is not named is as it was at first."""
-        known = {each.name for each in fields(cls)}
         for name in words:
-            if name not in known:
-                raise InvalidInput(f"{_short(name)} is not one of {', '.join(sorted(known))}")
+            if name not in CONTROLS:
+                raise InvalidInput(f"{_short(name)} is not one of {', '.join(sorted(CONTROLS))}")
         return cls(**words)
 
     @classmethod
     def from_query(cls, query: str) -> State:
         """From the part of an address behind the question mark."""
-        if len(query) > _MOST_WORDS:
-            raise InvalidInput(f"an address must have at most {_MOST_WORDS} letters")
+        if len(query) > _MOST_LETTERS:
+            raise InvalidInput(f"an address must have at most {_MOST_LETTERS} letters")
         pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True, max_num_fields=100)
         return cls.of(dict(pairs))
 
     def to_query(self) -> str:
         """The shortest address that gives this state again."""
-        changed = {
-            each.name: _written(getattr(self, each.name))
-            for each in fields(self)
-            if getattr(self, each.name) != each.default
-        }
-        return urlencode(changed)
+        changed = {name: value for name, value in vars(self).items() if value != DEFAULTS[name]}
+        return urlencode(
+            {
+                name: value if isinstance(value, str) else format(value, ".12g")
+                for name, value in changed.items()
+            }
+        )
+
+    def values(self, names: Iterable[str]) -> dict[str, Any]:
+        """Some of the fields."""
+        return {name: getattr(self, name) for name in names}
 
     @property
     def task(self) -> Task:
-        return Task(
-            self.length, self.sparsity, self.strength, self.prevalence,
-            token_correlation=self.token_correlation,
-        )  # fmt: skip
+        return Task(**self.values(TASK))
 
     @property
     def loss_function(self) -> Loss:
@@ -170,24 +189,28 @@ class State:
 
     @property
     def protocol(self) -> Protocol:
-        return Protocol(
-            self.query_samples, self.readout_samples, loss=self.loss_function, ridge=self.ridge,
-            readout_step=self.readout_step, bias_step=self.bias_step, query_step=self.query_step,
-        )  # fmt: skip
+        return Protocol(loss=self.loss_function, **self.values((*TRAINING, *STEPS)))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of classifiers that have them: the weighting, and the query if it is frozen."""
+        frozen = self.values(FROZEN) if self.query == "frozen" else {}
+        return {**frozen, "weighting": WEIGHTINGS.make(self.weighting)}
 
     @property
     def attention(self) -> Attention:
         """With the learned or the frozen query."""
         return Attention(**self.options)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Of classifiers that have them."""
-        frozen = {"cosine": self.cosine, "sharpness": self.sharpness}
-        rule = {"weighting": WEIGHTINGS.make(self.weighting)}
-        return rule if self.query == "learned" else frozen | rule
 
-
+CONTROLS: dict[str, Control] = {
+    field.name: replace(
+        field.metadata["control"],
+        words=field.metadata["control"].words or field.name.replace("_", " "),
+    )
+    for field in fields(State)
+}
+DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(State)}
 PRESETS: dict[str, dict[str, Any]] = {
     "the paper's figure": {"ridge": 1e-5},
     "rare lesion": {"length": 60, "strength": 6.0, "prevalence": 0.1, "query_samples": 8.0,
@@ -195,40 +218,3 @@ PRESETS: dict[str, dict[str, Any]] = {
     "dense signal": {"length": 10, "sparsity": 10, "strength": 0.7},
     "attention fails": {"length": 30, "strength": 2.5, "query_samples": 0.5},
 }  # fmt: skip
-
-
-def _checked(name: str, value: Any) -> Any:
-    """A number within its range or a word among its choices, from a number or a word."""
-    control = CONTROLS[name]
-    if control.choices:
-        if not isinstance(value, str) or value not in control.choices:
-            allowed = ", ".join(control.choices)
-            raise InvalidInput(f"{name} must be one of {allowed}, got {_short(value)}")
-        return value
-    kind = "a whole number" if control.whole else "a number"
-    given = value
-    if isinstance(value, str):
-        try:
-            value = float(value[:64])
-        except ValueError:
-            value = math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        value = math.nan
-    wrong = not (control.least <= value <= control.most)
-    if wrong or (control.whole and value != round(value)):
-        raise InvalidInput(
-            f"{name} must be {kind} between {control.least:g} and {control.most:g}, "
-            f"got {_short(given)}"
-        )
-    if control.whole:
-        return whole("State", name, int(value), least=int(control.least))
-    return real("State", name, float(value), least=control.least)
-
-
-def _short(value: Any) -> str:
-    words = repr(value)
-    return words if len(words) <= 40 else words[:37] + "..."
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else format(value, ".12g")

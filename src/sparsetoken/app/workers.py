@@ -9,6 +9,7 @@ from typing import Any
 
 from sparsetoken.app.state import State
 from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError, WorkerDied
+from sparsetoken.support.plugins import PLUGINS, import_plugins
 from sparsetoken.support.processes import Worker
 
 _LONGEST_WAIT = 90.0  # seconds, behind other pages
@@ -48,6 +49,7 @@ class Calculator:
         try:
             if self._worker is None or not self._worker.alive:
                 self._worker = Worker("spawn")  # the server has threads, which a fork would not
+                self._worker.run(import_plugins, PLUGINS)  # first: the controls name their classes
                 self._worker.run(_let_others_go_first)
             return self._worker.run(work, state)
         except NAMED as error:

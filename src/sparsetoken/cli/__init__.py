@@ -8,37 +8,32 @@ traceback, what to do with it, exit code 70.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
+import itertools
 import os
 import re
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec
 
 import sparsetoken as st
 from sparsetoken.cli.bags import Fit, Score
 from sparsetoken.cli.explorer import Explore
 from sparsetoken.cli.output import note
 from sparsetoken.cli.planning import Plan
-from sparsetoken.cli.plugins import load_plugins
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
-from sparsetoken.model.classifiers import Classifier
-from sparsetoken.model.losses import Loss
 from sparsetoken.model.names import CLASSIFIERS, LOSSES, WEIGHTINGS, Names
 from sparsetoken.model.signals import Varying, law_in_words
 from sparsetoken.model.task import Sparsity, Strength
-from sparsetoken.model.weightings import Weighting
+from sparsetoken.support.plugins import load_plugin
 
-_BY_NAME: dict[Any, Names[Any]] = {  # types of arguments that are given by name
-    Loss: LOSSES,
-    Weighting: WEIGHTINGS,
-    Classifier: CLASSIFIERS,
-}
 _BUG = 70  # EX_SOFTWARE of sysexits.h
 _DESCRIPTION = """When does attention pooling find a weak, sparse signal that linear pooling misses,
 and how much data does that take?
@@ -47,19 +42,8 @@ and how much data does that take?
 registers classes of your own, as st.LOSSES.register("steep", Steep): losses, weightings,
 classifiers, noises, metrics, claims (docs/beyond.md)."""
 
-Command = (
-    Annotated[Predict, tyro.conf.subcommand("predict")]
-    | Annotated[Simulate, tyro.conf.subcommand("simulate")]
-    | Annotated[Capacity, tyro.conf.subcommand("capacity")]
-    | Annotated[Oracle, tyro.conf.subcommand("oracle")]
-    | Annotated[Plan, tyro.conf.subcommand("plan")]
-    | Annotated[Fit, tyro.conf.subcommand("fit")]
-    | Annotated[Score, tyro.conf.subcommand("score")]
-    | Annotated[Explore, tyro.conf.subcommand("explore")]
-    | Annotated[Sweep, tyro.conf.subcommand("sweep")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-)
+Theory = Predict | Simulate | Capacity | Oracle | Plan
+Command = Theory | Fit | Score | Explore | Sweep | Export | Reproduce
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,33 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence()
         return _complain(error, 1)
     except Exception:
-        return _confess()
-
-
-def _run(arguments: Sequence[str]) -> int:
-    if "--version" in arguments:
-        print(f"sparsetoken {st.__version__}")
-        return 0
-    arguments = load_plugins(arguments)  # first: what may be asked for depends on them
-    messages = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(messages):
-            command = _parse(arguments)
-    except SystemExit as stop:
-        if stop.code:
-            raise st.InvalidInput(_one_line(messages.getvalue())) from None
-        return 0  # after --help
-    return command.run() or 0
-
-
-def _confess() -> int:
-    """What was raised is nobody's mistake but ours."""
-    traceback.print_exc()
-    return _complain(
-        f"this is a bug in sparsetoken {st.__version__}, not a mistake of yours; please report it "
-        "with the lines above and the command (README.md, Reporting a bug)",
-        _BUG,
-    )
+        traceback.print_exc()
+        return _complain(
+            f"this is a bug in sparsetoken {st.__version__}, not a mistake of yours; please report "
+            "it with the lines above and the command (README.md, Reporting a bug)",
+            _BUG,
+        )
 
 
 def _complain(message: object, code: int) -> int:
@@ -126,65 +89,85 @@ def _silence() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parse(arguments: Sequence[str]) -> Any:
-    registry = tyro.constructors.ConstructorRegistry()
-
-    @registry.primitive_rule
-    def by_name(
-        info: tyro.constructors.PrimitiveTypeInfo,
-    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        table = _BY_NAME.get(info.type)
-        if table is None:
-            return None
-        return tyro.constructors.PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="{" + ",".join(table) + "}",
-            instance_from_str=lambda words: table.make(words[0]),
-            is_instance=lambda value: table.kind(value) in table,
-            str_from_instance=lambda value: [table.name(value) or repr(value)],
-        )
-
-    @registry.primitive_rule
-    def number_or_law(
-        info: tyro.constructors.PrimitiveTypeInfo,
-    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        if info.type not in (Strength, Sparsity):
-            return None
-        kind = float if info.type == Strength else int
-        return tyro.constructors.PrimitiveConstructorSpec(
-            nargs=1,
-            metavar=f"{kind.__name__.upper()}|VALUE:WEIGHT,…",
-            instance_from_str=lambda words: _number_or_law(kind, words[0]),
-            is_instance=lambda value: isinstance(value, (int, float, Varying)),
-            str_from_instance=lambda value: [str(value)],
-        )
-
-    with registry:
-        return tyro.cli(
-            Command,
-            prog="sparsetoken",
-            description=_DESCRIPTION,
-            args=arguments,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
-        )
-
-
-def _number_or_law(kind: type, text: str) -> Any:
+def _run(arguments: Sequence[str]) -> int:
+    if "--version" in arguments:
+        print(f"sparsetoken {st.__version__}")
+        return 0
+    arguments = _without_plugins(arguments)  # they run first: what may be asked for depends on them
+    messages = io.StringIO()
     try:
-        number = float(text)
-    except ValueError:
-        return law_in_words(text)
-    return kind(number) if number.is_integer() else number
+        with contextlib.redirect_stderr(messages), _arguments():
+            command = tyro.cli(
+                Command,
+                prog="sparsetoken",
+                description=_DESCRIPTION,
+                args=arguments,
+                config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
+            )
+    except SystemExit as stop:
+        if stop.code:
+            raise st.InvalidInput(_one_line(messages.getvalue())) from None
+        return 0  # after --help
+    return command.run() or 0
+
+
+def _without_plugins(arguments: Sequence[str]) -> list[str]:
+    """Run the files of all --plugin options; the other arguments."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--plugin", action="append", default=[])
+    try:
+        options, others = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise st.InvalidInput(f"{error} (a Python file)") from None
+    for name in options.plugin:
+        load_plugin(name)
+    return others
+
+
+def _arguments() -> ConstructorRegistry:
+    """How the words of a command become fields that are neither numbers nor truth values."""
+    kinds: dict[Any, PrimitiveConstructorSpec[Any]] = {
+        st.Loss: _by_name(LOSSES),
+        st.Weighting: _by_name(WEIGHTINGS),
+        st.Classifier: _by_name(CLASSIFIERS),
+        Strength: _number_or_law(float),
+        Sparsity: _number_or_law(int),
+    }
+    registry = ConstructorRegistry()
+    registry.primitive_rule(lambda info: kinds.get(info.type))
+    return registry
+
+
+def _by_name(table: Names[Any]) -> PrimitiveConstructorSpec[Any]:
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{" + ",".join(table) + "}",
+        instance_from_str=lambda words: table.make(words[0]),
+        is_instance=lambda value: table.kind(value) in table,
+        str_from_instance=lambda value: [table.name(value) or repr(value)],
+    )
+
+
+def _number_or_law(kind: type[float] | type[int]) -> PrimitiveConstructorSpec[Any]:
+    def read(words: list[str]) -> float | Varying:
+        try:
+            number = float(words[0])
+        except ValueError:
+            return law_in_words(words[0])
+        return kind(number) if number.is_integer() else number
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"{kind.__name__.upper()}|VALUE:WEIGHT,…",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, (int, float, Varying)),
+        str_from_instance=lambda value: [str(value)],
+    )
 
 
 def _one_line(box: str) -> str:
     """The first paragraph of a boxed message, without the box and the parser's own names."""
-    lines = [line.strip("│╭╮╰╯|+ ") for line in box.splitlines()]
-    words: list[str] = []
-    for line in lines[1:]:
-        rule = re.fullmatch("[─-]{3,}", line) is not None
-        if words and (rule or not line):
-            break
-        words += [] if rule else [line]
-    text = " ".join(words) or " ".join(lines)
+    lines = [re.sub("^[─-]{3,}$", "", line.strip("│╭╮╰╯|+ ")) for line in box.splitlines()]
+    paragraph = itertools.takewhile(bool, itertools.dropwhile(lambda line: not line, lines[1:]))
+    text = " ".join(paragraph) or " ".join(lines)
     return re.sub(r"^Error parsing \S*__tyro\S*: ", "", text) + " (see --help)"

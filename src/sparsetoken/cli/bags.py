@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
-import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import tyro
 
 import sparsetoken as st
-from sparsetoken.cli.output import note, show, target
+from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
+from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text
 from sparsetoken.support.whole_files import whole_file
@@ -59,47 +59,46 @@ class Fit:
         bags, labels = st.load_bags(self.bags)
         if labels is None:
             raise InvalidInput(f"{self.bags}: the array y (labels) is missing")
-        found: dict[str, Any] = {"bags": len(bags), "dim": bags.dim}
         lengths = bags.lengths
         self._say(
             f"{len(bags)} bags of {lengths.min()} to {lengths.max()} tokens in {bags.dim} "
             "dimensions, cross-validated:"
         )
         progress = not self.no_progress and sys.stderr.isatty()
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
+        with warnings_as_notes():
             table = st.compare_poolings(
                 bags, labels, folds=self.folds, seed=self.seed, progress=progress
             )
-        for message in sorted({str(each.message) for each in told}):
-            note(message)
-        found["comparison"] = table.to_dict("records")
-        if not self.json:
-            show(found["comparison"], False)
-            if "vectorized" not in set(table.pooling):
-                self._say("(vectorized needs bags of one length, not too many)")
+        comparison: Any = table.to_dict("records")
+        answer: Row = {"bags": len(bags), "dim": bags.dim, "comparison": self._shown(comparison)}
+        if "vectorized" not in set(table.pooling):
+            self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
         if destination is not None:
-            classifier = st.ESTIMATORS.make(chosen).fit(bags, labels)
-            st.save_classifier(classifier, destination)
+            st.save_classifier(st.ESTIMATORS.make(chosen).fit(bags, labels), destination)
             note(f"the classifier ({chosen}) is in {self.save}")
-            found["saved"] = {"classifier": chosen, "file": str(self.save)}
+            answer["saved"] = {"classifier": chosen, "file": str(self.save)}
         try:
             pilot = st.estimate_task(bags, labels, seed=self.seed)
         except InvalidInput as error:
             self._say(f"\nNothing can be estimated or planned: {error}.")
-            found["pilot"] = {"error": str(error)}
+            answer["pilot"] = {"error": str(error)}
         else:
             self._say("\n" + pilot.summary())
-            found["pilot"] = json.loads(pilot.to_json())
+            answer["pilot"] = json.loads(pilot.to_json())
             if pilot.found:
-                found["plan"] = self._plan(pilot, table)
+                answer["plan"] = self._plan(pilot, table)
         if self.json:
-            print(json_text(found))
+            print(json_text(answer))
 
     def _say(self, words: str) -> None:
         if not self.json:
             print(words, flush=True)
+
+    def _shown(self, rows: list[Row]) -> list[Row]:
+        if not self.json:
+            show(rows)
+        return rows
 
     def _chosen(self, table: pd.DataFrame) -> str:
         names = list(table.pooling[1:])
@@ -112,16 +111,14 @@ class Fit:
             )
         return self.pooling
 
-    def _plan(self, pilot: st.Pilot, table: pd.DataFrame) -> dict[str, Any]:
+    def _plan(self, pilot: st.Pilot, table: pd.DataFrame) -> Row:
         """What theory predicts for these bags, and for more of them."""
-        measured = table.set_index("pooling").error
-        errors = table.set_index("pooling").error_se
         rarer = round(float(table.error[0]) * pilot.bags)  # of the guess of the larger class
         trained = max(4, round(pilot.bags * (1 - 1 / min(self.folds, rarer))))
-        now = pilot.plan(samples=trained)
-        predicted = {name: now[name].value for name in ("attention", "pooled")}
+        predicted = _errors(pilot.plan(samples=trained))
+        measured = table.set_index("pooling")
         words = ", ".join(
-            f"{name} {value:.3f} (found {measured[name]:.3f} ± {errors[name]:.3f})"
+            f"{name} {value:.3f} (found {measured.error[name]:.3f} ± {measured.error_se[name]:.3f})"
             for name, value in predicted.items()
         )
         self._say(f"\nPredicted error of {trained} bags like these: {words}.")
@@ -129,19 +126,20 @@ class Fit:
         for factor in _MORE:
             advice = pilot.plan(samples=factor * pilot.bags)
             assert advice.best is not None
-            row: dict[str, Any] = {"labelled_bags": factor * pilot.bags}
-            row |= {f"error_of_{name}": advice[name].value for name in ("attention", "pooled")}
+            errors = {f"error_of_{name}": value for name, value in _errors(advice).items()}
+            row = {"labelled_bags": factor * pilot.bags, **errors}
             rows.append(row | {"recommended": advice.best.classifier})
         self._say("Predicted errors with more labelled bags:")
-        if not self.json:
-            show(rows, False)
-        targets = {"target_error": self.target_error, "target_auc": self.target_auc}
-        asked = {name: value for name, value in targets.items() if value is not None}
-        answer: dict[str, Any] = {"predicted": predicted, "more": rows}
-        if asked:
-            answer["target"] = pilot.plan(**asked).headline
+        answer: Row = {"predicted": predicted, "more": self._shown(rows)}
+        if self.target_error is not None or self.target_auc is not None:
+            targets = {"target_error": self.target_error, "target_auc": self.target_auc}
+            answer["target"] = pilot.plan(**targets).headline
             self._say(answer["target"])
         return answer
+
+
+def _errors(advice: st.Plan) -> dict[str, float | None]:
+    return {name: advice[name].value for name in ("attention", "pooled")}
 
 
 @dataclass(frozen=True)
@@ -163,38 +161,35 @@ class Score:
             raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
         classifier = st.load_classifier(self.model)
         bags, _ = st.load_bags(self.bags)
-        names = classifier.predict(bags)
-        chances = classifier.predict_proba(bags)[:, 1]
-        scores = classifier.decision_function(bags)
+        table = {
+            "bag": np.arange(len(bags)),
+            "tokens": bags.lengths,
+            "prediction": classifier.predict(bags),
+            "probability": classifier.predict_proba(bags)[:, 1],
+            "score": classifier.decision_function(bags),
+        }
         if tokens is not None:  # first: standard output may be a pipe that closes
-            with whole_file(tokens) as path, _stream(path) as stream:
-                self._tokens(classifier, bags, stream)
-        with nullcontext() if out is None else whole_file(out) as draft, _stream(draft) as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["bag", "tokens", "prediction", "probability", "score"])
-            for index, each in enumerate(zip(bags.lengths, names, chances, scores, strict=True)):
-                writer.writerow([index, *map(_plain, each)])
+            _write(self._tokens(classifier, bags), tokens)
+        _write(table, out)
 
     @staticmethod
-    def _tokens(classifier: Any, bags: Any, stream: Any) -> None:
+    def _tokens(classifier: Any, bags: st.Bags) -> dict[str, FloatArray]:
         columns = {"contribution": classifier.contributions(bags)}
         if hasattr(classifier, "attention"):
             columns["attention"] = classifier.attention(bags)
             columns["query_score"] = classifier.score_tokens(bags)
-        writer = csv.writer(stream)
-        writer.writerow(["bag", "token", *columns])
-        for bag, values in enumerate(zip(*columns.values(), strict=True)):
-            for token, each in enumerate(zip(*values, strict=True)):
-                writer.writerow([bag, token, *map(_plain, each)])
+        return {
+            "bag": np.repeat(np.arange(len(bags)), bags.lengths),
+            "token": np.concatenate([np.arange(length) for length in bags.lengths]),
+            **{name: np.concatenate(values) for name, values in columns.items()},
+        }
 
 
-def _stream(path: Path | None) -> Any:
-    """A file for CSV, or standard output."""
-    if path is None:
-        return nullcontext(sys.stdout)
-    return path.open("w", newline="", encoding="utf-8")
+def _write(columns: dict[str, FloatArray], path: Path | None) -> None:
+    """As CSV, numbers to 10 digits, to a file or to standard output."""
+    import pandas as pd
 
-
-def _plain(value: Any) -> Any:
-    """A number to 10 digits, anything else as it is."""
-    return f"{value:.10g}" if isinstance(value, float) else value
+    with nullcontext(sys.stdout) if path is None else whole_file(path) as destination:
+        pd.DataFrame(columns).to_csv(
+            destination, index=False, float_format="%.10g", lineterminator="\r\n"
+        )

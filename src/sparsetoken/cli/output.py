@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +13,27 @@ from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text, number_text
 from sparsetoken.support.whole_files import NotAFile, target_file
 
+Row = dict[str, Any]
 
-def show(rows: list[dict[str, Any]], as_json: bool) -> None:
-    """Rows as a table or as JSON."""
+
+def show(rows: list[Row], as_json: bool = False) -> None:
+    """Rows as JSON, or as a table; words stand left in it, numbers right."""
     if as_json:
         print(json_text(rows))
-    else:
-        _print_table(rows)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for name in rows[0] if rows else []:
+        words = any(isinstance(row[name], str) for row in rows)
+        table.add_column(name.replace("_", " "), justify="left" if words else "right")
+    for row in rows:
+        table.add_row(*(number_text(value) for value in row.values()))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(table)
 
 
 def target(field: str, name: str | None) -> Path | None:
@@ -34,17 +51,11 @@ def note(message: object) -> None:
     print(f"sparsetoken: {message}", file=sys.stderr)
 
 
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table()
-    for name in rows[0] if rows else []:
-        words = name in ("classifier", "quantity", "pooling", "recommended")
-        table.add_column(name.replace("_", " "), justify="left" if words else "right")
-    for row in rows:
-        table.add_row(*(number_text(value) for value in row.values()))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
-    console.print(table)
+@contextmanager
+def warnings_as_notes(category: type[Warning] = Warning) -> Iterator[None]:
+    """Warnings inside the with block become remarks at its end, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", category)
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        note(message)

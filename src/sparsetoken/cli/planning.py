@@ -14,6 +14,8 @@ from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import whole_file
 
+_FORMATS = (".png", ".pdf", ".svg")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -70,17 +72,13 @@ class Plan:
     def run(self) -> None:
         if self.check and self.no_check:
             raise InvalidInput("plan: give one of --check and --no-check")
+        if self.figure is not None and Path(self.figure).suffix not in _FORMATS:
+            raise InvalidInput(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
+        figure = target("plan: figure", self.figure)  # refused before the work, not after it
+        ours = ("check", "no_check", "json", "figure")
+        question = {name: value for name, value in vars(self).items() if name not in ours}
         check = True if self.check else False if self.no_check else None
-        figure = self._figure_file()
-        advice = st.plan(
-            self.task, self.dim, samples=self.samples, target_error=self.target_error,
-            target_auc=self.target_auc, target_average_precision=self.target_average_precision,
-            target_sensitivity=self.target_sensitivity, specificity=self.specificity,
-            target_cost=self.target_cost, cost_false_positive=self.cost_false_positive,
-            cost_false_negative=self.cost_false_negative, metric=self.metric,
-            target=self.target, unknown=self.unknown, loss=self.loss, weighting=self.weighting,
-            check=check, seed=self.seed,
-        )  # fmt: skip
+        advice = st.plan(**question, check=check)
         if not self.json:
             print(f"{advice}\n", flush=True)
         outlook = st.outlook(advice)
@@ -91,12 +89,3 @@ class Plan:
             with whole_file(figure) as draft:
                 outlook.figure(st.tuned_curve(outlook)).savefig(draft, dpi=200)
             note(f"the curve is in {self.figure}")
-
-    def _figure_file(self) -> Path | None:
-        """Refused before the work, not after it."""
-        if self.figure is None:
-            return None
-        path = Path(self.figure)
-        if path.suffix not in (".png", ".pdf", ".svg"):
-            raise InvalidInput(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
-        return target("plan: figure", self.figure)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import sparsetoken as st
-from sparsetoken.cli.output import note, show
+from sparsetoken.cli.output import Row, note, show
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.names import CLASSIFIERS, white_noise
 from sparsetoken.model.weightings import SOFTMAX, Weighting
@@ -34,48 +35,63 @@ class FrozenQuery:
 
 
 @dataclass(frozen=True)
-class _Command(ABC):
-    task: st.Task
+class Training:
+    """Which classifiers, and how they are trained."""
+
     protocol: st.Protocol = field(default_factory=st.Protocol)
     query: FrozenQuery = field(default_factory=FrozenQuery)
     classifiers: tuple[Classifier, ...] = field(default_factory=_every)
     """Which classifiers to compare."""
-    json: bool = False
-    """Print JSON for programs instead of a table."""
 
-    def chosen(self) -> dict[str, Classifier]:
-        """The classifiers by name."""
+    def chosen(self, task: st.Task) -> dict[str, Classifier]:
+        """The classifiers by name; where none was chosen, those that the task has a theory for."""
         if not self.classifiers:
             raise InvalidInput(f"classifiers must be some of {', '.join(CLASSIFIERS)}, got none")
-        names = [str(CLASSIFIERS.name(each)) for each in self.classifiers]
+        names = [str(CLASSIFIERS.name(classifier)) for classifier in self.classifiers]
         made = {name: CLASSIFIERS.make(name, **vars(self.query)) for name in names}
         if self.classifiers != _every():  # chosen: a law that cannot be made says why
             return made
-        reasons = {name: each.possible(self.task) for name, each in made.items()}
-        for name, why in reasons.items():
+        for name in names:
+            why = made[name].possible(task)
             if why is not None:
                 note(f"{name} is left out: {why}")
-        return {name: each for name, each in made.items() if reasons[name] is None}
+                del made[name]
+        return made
+
+
+@dataclass(frozen=True)
+class Question(ABC):
+    """About a task; the answer is a table."""
+
+    task: st.Task
+    json: bool = False
+    """Print JSON for programs instead of a table."""
 
     @abstractmethod
-    def rows(self) -> list[dict[str, Any]]:
-        """What the table shows, one dict a row."""
+    def rows(self) -> Iterator[Row]:
+        """What the table shows."""
 
     def run(self) -> None:
-        self.show(self.rows())
-
-    def show(self, rows: list[dict[str, Any]]) -> None:
+        rows: list[Row] = []
+        try:
+            for row in self.rows():
+                rows.append(row)
+        except KeyboardInterrupt:  # what is there is worth showing
+            if rows:
+                show(rows, self.json)
+            raise
         show(rows, self.json)
 
 
 @dataclass(frozen=True)
-class Predict(_Command):
+class Predict(Question):
     """What will a classifier trained on this task do? In the limit of many dimensions, or in yours.
 
     With --dim every number is a mean over training sets of that size, spread the standard deviation
     of the test error between them, and useless the share of them whose query does not help.
     """
 
+    training: Training = field(default_factory=Training)
     dim: int | None = None
     """Embedding dimension; the limit of many dimensions if not given."""
     curve: tuple[float, ...] = ()
@@ -83,47 +99,40 @@ class Predict(_Command):
     seed: int = 0
     """Of the training sets drawn with --dim."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        samples = self.curve or (self.protocol.readout_samples,)
-        rows = []
-        for name, classifier in self.chosen().items():
-            curve = st.learning_curve(
-                self.task, classifier, self.protocol, samples, self.dim, seed=self.seed
-            )
-            for each in curve:
+    def rows(self) -> Iterator[Row]:
+        protocol = self.training.protocol
+        samples = self.curve or (protocol.readout_samples,)
+        limit = self.dim is None
+        spreads = () if limit else ("spread", "useless")
+        certificate = ("residual", "iterations") if limit or self.json else ()  # fits the screen
+        for name, classifier in self.training.chosen(self.task).items():
+            for prediction in st.learning_curve(
+                self.task, classifier, protocol, samples, self.dim, seed=self.seed
+            ):
                 row = {
                     "classifier": name,
-                    "readout_samples": each.protocol.readout_samples,
-                    "test_error": each.test_error,
-                    "standard_error": each.test_error.standard_error,
+                    "readout_samples": prediction.protocol.readout_samples,
+                    "test_error": prediction.test_error,
+                    "standard_error": prediction.test_error.standard_error,
                 }
-                if self.dim is not None:
-                    row |= {"spread": each.spread, "useless": each.useless}
-                row |= {
-                    "auc": each.auc,
-                    "train_error": each.train_error,
-                    "train_loss": each.train_loss,
-                    "bias": each.bias,
-                }
-                of = each if self.dim is not None else each.query  # who knows the query
+                for number in (*spreads, "auc", "train_error", "train_loss", "bias"):
+                    row[number] = getattr(prediction, number)
+                learned = prediction.query if limit else prediction
                 for number in ("cosine", "sharpness"):
-                    found = getattr(of, number, None)
-                    row[number] = getattr(classifier, number, None) if found is None else found
-                row |= {"residual": each.residual, "iterations": each.iterations}
-                if self.dim is not None and not self.json:  # a table that fits the screen
-                    del row["residual"], row["iterations"]
-                rows.append(row)
-        return rows
+                    value = getattr(learned, number, None)
+                    row[number] = getattr(classifier, number, None) if value is None else value
+                yield row | {number: getattr(prediction, number) for number in certificate}
 
 
 @dataclass(frozen=True)
-class Simulate(_Command):
+class Simulate(Question):
     """Does a finite experiment agree with the theory? Both, with the difference in standard errors.
 
     Theory is that of this dimension for errors, training loss, bias and cosine, and the limit of
     many dimensions for norms: expect differences of order 1/dim beyond the noise.
     """
 
+    training: Training = field(default_factory=Training)
     dim: int = 1000
     """Embedding dimension; the sample numbers per dimension are multiplied by it."""
     repeats: int = 8
@@ -152,16 +161,15 @@ class Simulate(_Command):
     no_progress: bool = False
     """No progress bar on standard error."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
+    def rows(self) -> Iterator[Row]:
         noise = None
         if self.noise is not None:
             noise = white_noise("simulate", self.noise, self.noise_shape)
         elif self.noise_shape is not None:
             raise InvalidInput(f"simulate: noise_shape needs a noise, got {self.noise_shape!r}")
-        for name, classifier in self.chosen().items():
+        for name, classifier in self.training.chosen(self.task).items():
             run = st.simulate(
-                self.task, classifier, self.protocol, self.dim, self.repeats, self.seed,
+                self.task, classifier, self.training.protocol, self.dim, self.repeats, self.seed,
                 self.sampler, self.device, dtype=self.dtype, test_samples=self.test_samples,
                 reuse_data=self.reuse_data and classifier.learns_query, workers=self.workers,
                 threads=self.threads, noise=noise,
@@ -169,90 +177,83 @@ class Simulate(_Command):
             )  # fmt: skip
             for status in sorted(set(run.status) - {"ok"}):
                 note(f"{name}: {run.status.count(status)} of {len(run)} repeats: {status}")
-            rows += self._beside_theory(name, classifier, run)
+            yield from self._beside_theory(name, classifier, run)
             if run.interrupted:
-                self.show(rows)
                 raise KeyboardInterrupt(f"{len(run)} of {self.repeats} repeats of {name} finished")
-        return rows
 
     def _beside_theory(
         self, name: str, classifier: Classifier, run: st.Simulation
-    ) -> list[dict[str, Any]]:
+    ) -> Iterator[Row]:
         """One row per quantity that both have."""
-        limit = st.predict(self.task, classifier, self.protocol)
-        here = st.predict(self.task, classifier, self.protocol, max(self.dim, 3))
-        names = ("test_error", "train_error", "train_loss", "bias")
-        theory: dict[str, float] = {each: getattr(here, each) for each in names}
+        limit = st.predict(self.task, classifier, self.training.protocol)
+        here = st.predict(self.task, classifier, self.training.protocol, max(self.dim, 3))
+        numbers = ("test_error", "train_error", "train_loss", "bias")
+        theory: dict[str, float] = {number: getattr(here, number) for number in numbers}
         theory["readout_norm"] = limit.fit.norm
         if limit.query is not None:
             theory |= {"cosine": here.cosine or 0.0, "norm": limit.query.norm}
-        rows = []
         for quantity, expected in theory.items():
             mean, error = run.mean(quantity), run.sem(quantity)
             count = sum(map(math.isfinite, getattr(run, quantity)))
             both = math.hypot(error, getattr(expected, "standard_error", 0.0))
             gap = (mean - expected) / both if error > 0 else None
-            rows.append(
-                {
-                    "classifier": name,
-                    "quantity": quantity,
-                    "theory": expected,
-                    "simulation": mean,
-                    "standard_error": error,
-                    "difference_in_standard_errors": gap,
-                    "repeats": count,
-                }
-            )
-        return rows
+            yield {
+                "classifier": name,
+                "quantity": quantity,
+                "theory": expected,
+                "simulation": mean,
+                "standard_error": error,
+                "difference_in_standard_errors": gap,
+                "repeats": count,
+            }
 
 
 @dataclass(frozen=True)
-class Capacity(_Command):
+class Capacity(Question):
     """Up to how many samples per embedding dimension are the training data linearly separable?"""
 
-    def rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for name, classifier in self.chosen().items():
-            threshold = st.capacity(self.task, classifier, self.protocol)
-            error = threshold.standard_error
-            rows.append({"classifier": name, "capacity": float(threshold), "standard_error": error})
-        return rows
+    training: Training = field(default_factory=Training)
+
+    def rows(self) -> Iterator[Row]:
+        for name, classifier in self.training.chosen(self.task).items():
+            threshold = st.capacity(self.task, classifier, self.training.protocol)
+            yield {
+                "classifier": name,
+                "capacity": float(threshold),
+                "standard_error": threshold.standard_error,
+            }
 
 
 @dataclass(frozen=True)
-class Oracle:
+class Oracle(Question):
     """What is possible at all: the best error of each classifier when the signal is known."""
 
-    task: st.Task
     error: float | None = None
     """Also find the smallest strength that reaches this error."""
     seed: int = 0
     """Of the random numbers behind the sampled results (attention, Bayes)."""
     weighting: Weighting = SOFTMAX
     """How attention weights tokens by their scores."""
-    json: bool = False
-    """Print JSON for programs instead of a table."""
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Iterator[Row]:
         tests: dict[str, Classifier | None] = {
             name: CLASSIFIERS.make(name, weighting=self.weighting) for name in CLASSIFIERS
         }
         tests["bayes"] = None
-        rows, errors = [], {}
+        errors = {}
         with progress_bar(len(tests), "oracles", sys.stderr.isatty()) as advance:
             for name, classifier in tests.items():
                 try:
-                    rows.append(self._row(name, classifier))
+                    yield self._row(name, classifier)
                 except InvalidInput as error:  # the others are worth showing
                     errors[name] = error
                 advance()
-        if not rows:
+        if len(errors) == len(tests):
             raise next(iter(errors.values()))
         for name, why in errors.items():
             note(f"{name} is left out: {why}")
-        return rows
 
-    def _row(self, name: str, classifier: Classifier | None) -> dict[str, Any]:
+    def _row(self, name: str, classifier: Classifier | None) -> Row:
         if classifier is None:
             best = st.bayes_error(self.task, seed=self.seed)
         else:
@@ -263,5 +264,3 @@ class Oracle:
             row["strength_needed"] = float(strength)
             row["strength_standard_error"] = strength.standard_error
         return row
-
-    run, show = _Command.run, _Command.show

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 
 import tyro
 
 import sparsetoken as st
-from sparsetoken.cli.output import note, show
-from sparsetoken.cli.output import target as target_of
+from sparsetoken.cli.output import note, show, target, warnings_as_notes
 from sparsetoken.studies.execution import dask_executor, mpi_executor
 from sparsetoken.studies.rehearsal import rehearse
 from sparsetoken.studies.study_file import load_study
 from sparsetoken.studies.sweep import OutdatedRows, tidy
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.text import number_text
 from sparsetoken.support.whole_files import whole_file
 
 
@@ -53,34 +53,27 @@ class Sweep:
         if self.dask is not None and self.mpi:
             raise InvalidInput("sweep: give one of --dask and --mpi")
         processes = whole("sweep", "processes", self.processes, least=1)
-        if self.dry_run and self.mpi:
+        if self.mpi:
             with mpi_executor() as executor:
-                if executor is not None:  # one of the ranks speaks
-                    self._rehearse(load_study(self.study), processes)
-        elif self.dry_run:
-            self._rehearse(load_study(self.study), processes)
-        elif self.mpi:
-            with mpi_executor() as executor:
-                if executor is not None:  # rank 0; the others have worked for it
-                    return self._sweep(load_study(self.study), executor)
-        elif self.dask is not None:
-            cells = load_study(self.study)
+                if executor is None:  # this rank has worked for rank 0
+                    return 0
+                return self._answer(load_study(self.study), executor, processes)
+        cells = load_study(self.study)
+        if self.dask is not None and not self.dry_run:
             with dask_executor(self.dask, processes) as executor:
-                return self._sweep(cells, executor)
-        else:
-            return self._sweep(load_study(self.study), processes if processes > 1 else None)
-        return 0
+                return self._answer(cells, executor, processes)
+        return self._answer(cells, processes if processes > 1 else None, processes)
 
-    def _sweep(self, cells: list[st.Cell], executor: Executor | int | None) -> int:
+    def _answer(self, cells: list[st.Cell], executor: Executor | int | None, processes: int) -> int:
         """Exit code 1 if not a single row has a result."""
+        if self.dry_run:
+            self._rehearse(cells, processes)
+            return 0
         progress = not self.no_progress and sys.stderr.isatty()
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always", OutdatedRows)
+        with warnings_as_notes(OutdatedRows):
             table = st.sweep(
                 cells, self.store, executor, progress, self.retry_failed, self.recompute
             )
-        for each in told:
-            note(each.message)
         counts = table.status.value_counts().to_dict()
         words = ", ".join(f"{count} {status}" for status, count in counts.items())
         print(f"{len(table)} rows in {self.store}: {words}")
@@ -92,43 +85,38 @@ class Sweep:
         forecasts = rehearse(
             cells, self.store, retry_failed=self.retry_failed, recompute=self.recompute
         )
+        names = ("kind", "classifier", "loss", "length", "dim", "sampler")
         rows = [
             {
-                **{name: each.alike[name] for name in ("kind", "classifier", "loss", "length")},
-                **{name: each.alike[name] for name in ("dim", "sampler")},
-                "cells": each.cells,
-                "rows": each.rows,
-                "missing": each.missing,
-                "seconds_per_row": each.seconds_per_row,
-                "time": None if each.seconds is None else _duration(each.seconds),
+                **{name: forecast.alike[name] for name in names},
+                "cells": forecast.cells,
+                "rows": forecast.rows,
+                "missing": forecast.missing,
+                "seconds_per_row": forecast.seconds_per_row,
+                "time": None if forecast.seconds is None else _duration(forecast.seconds),
             }
-            for each in forecasts
+            for forecast in forecasts
         ]
-        show(rows, as_json=False)
+        show(rows)
         for name, values in _varying(cells).items():
-            print(f"{name}: {values}")
-        total = sum(each.seconds or 0.0 for each in forecasts) / processes
-        unknown = sum(each.missing for each in forecasts if each.seconds is None)
-        at_least = f"more than {_duration(total)} ({unknown} rows not timed)"
-        time = at_least if unknown else f"about {_duration(total)}"
+            print(f"{name}: {', '.join(values)}")
+        total = _duration(sum(forecast.seconds or 0.0 for forecast in forecasts) / processes)
+        unknown = sum(forecast.missing for forecast in forecasts if forecast.seconds is None)
+        time = f"more than {total} ({unknown} rows not timed)" if unknown else f"about {total}"
         where = "one process" if processes == 1 else f"{processes} processes"
-        missing = sum(each.missing for each in forecasts)
+        missing = sum(forecast.missing for forecast in forecasts)
         verdict = f"{missing} rows to compute: {time} with {where}"
         print(f"{len(cells)} cells, {verdict if missing else 'nothing to compute'}")
 
 
-def _varying(cells: list[st.Cell]) -> dict[str, str]:
+def _varying(cells: list[st.Cell]) -> dict[str, dict[str, None]]:
     """The axes of a study: parameters with more than one value, and their values."""
-    found: dict[str, dict[str, None]] = {}
+    axes: dict[str, dict[str, None]] = {}
     for cell in cells:
         for name, value in cell.parameters().items():
             if value is not None:
-                found.setdefault(name, {})[_text(value)] = None
-    return {name: ", ".join(values) for name, values in found.items() if len(values) > 1}
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+                axes.setdefault(name, {})[number_text(value, digits=6)] = None
+    return {name: values for name, values in axes.items() if len(values) > 1}
 
 
 def _duration(seconds: float) -> str:
@@ -185,27 +173,28 @@ class Reproduce:
             self.seed,
             progress=not self.no_progress and sys.stderr.isatty(),
             started=lambda name, place, count: note(f"{name} ({place} of {count}) …"),
-            finished=lambda each: note(
-                f"{each.name}: {each.mark}, {len(each.checks)} checks, {each.seconds:.0f} s"
+            finished=lambda section: note(
+                f"{section.name}: {section.mark}, {len(section.checks)} checks, "
+                f"{section.seconds:.0f} s"
             ),
         )
         rows = [
             {
-                "claim": each.name,
-                "source": each.source,
-                "checks": len(each.checks),
-                "verdict": each.mark,
-                "seconds": round(each.seconds),
+                "claim": section.name,
+                "source": section.source,
+                "checks": len(section.checks),
+                "verdict": section.mark,
+                "seconds": round(section.seconds),
             }
-            for each in sections
+            for section in sections
         ]
-        show(rows, as_json=False)
-        for each in sections:
-            for check in each.checks:
+        show(rows)
+        for section in sections:
+            for check in section.checks:
                 if check.verdict != "holds":
-                    print(f"{each.name}: {check.what}: {check.verdict} ({check.measured})")
+                    print(f"{section.name}: {check.what}: {check.verdict} ({check.measured})")
         print(f"report: {os.path.join(self.out, 'report.html')}")
-        return 3 if any(each.verdict == "fails" for each in sections) else 0
+        return 3 if any(section.verdict == "fails" for section in sections) else 0
 
 
 @dataclass(frozen=True)
@@ -224,15 +213,15 @@ class Export:
             raise InvalidInput("export: give one of --csv FILE and --parquet FILE")
         if not os.path.exists(self.store) or os.path.getsize(self.store) == 0:
             raise InvalidInput(f"export: store must be a file that exists, got {self.store!r}")
-        target = str(self.csv or self.parquet)
-        field = "csv" if self.csv is not None else "parquet"
-        target_of(f"export: {field}", target)
-        if any(_same(target, self.store + suffix) for suffix in ("", "-wal", "-shm")):
-            raise InvalidInput(f"export: the table must not overwrite the store, got {target!r}")
+        field, name = ("csv", self.csv) if self.csv is not None else ("parquet", self.parquet)
+        path = target(f"export: {field}", name)
+        assert path is not None
+        if any(_same(path, self.store + suffix) for suffix in ("", "-wal", "-shm")):
+            raise InvalidInput(f"export: the table must not overwrite the store, got {name!r}")
         with st.Store(self.store) as store:
             table = tidy(store.rows())
         try:
-            with whole_file(target) as draft:
+            with whole_file(path) as draft:
                 if self.csv is not None:
                     table.to_csv(draft, index=False)
                 else:
@@ -241,8 +230,8 @@ class Export:
             raise InvalidInput(
                 "export: parquet needs pyarrow (pip install 'sparsetoken[parquet]')"
             ) from None
-        print(f"{len(table)} rows in {target}")
+        print(f"{len(table)} rows in {name}")
 
 
-def _same(one: str, other: str) -> bool:
+def _same(one: Path, other: str) -> bool:
     return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)

@@ -44,6 +44,7 @@ from sparsetoken.support.errors import InvalidInput
 _MOST_PLACES = 1 << 24  # entries of the table of subsets for `Vectorized` with position weights
 # Drafts of attention's laws: points of a class, fewer where tokens are many
 _FEWEST_POINTS, _MOST_POINTS, _DRAFT_NUMBERS = 1 << 8, 1 << 13, 1 << 19
+_SKETCH_POINTS = 1 << 10
 _FEW_POSITIONS, _FEW_SUBSETS = 40, 1 << 10  # up to which drafts tell positions apart
 _MANY_SUBSETS = 1 << 15  # sets of places averaged over in the scores of a `Vectorized` readout
 
@@ -98,6 +99,10 @@ class Classifier(Protocol):
         Coarser where `law` takes long; the noise is the same for every query. With every direction
         along which finitely many samples tell a readout something else than infinitely many.
         """
+        return self.law(task, query)
+
+    def sketch(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """The same law within milliseconds, sampled ones of few points: for whoever drags."""
         return self.law(task, query)
 
     def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
@@ -360,6 +365,13 @@ class Attention(Classifier):
         points = min(max(points, _FEWEST_POINTS), _MOST_POINTS)
         plain = replace(task, places=None)
         return attention_law(plain, cosine, sharpness, points=points, weighting=self.weighting)
+
+    def sketch(self, task: Task, query: Query | None = None) -> FeatureLaw:
+        """A law of a thousand points, with errors good to about 0.005."""
+        _refuse(self.possible(task))
+        return attention_law(
+            task, *self._query(query), points=_SKETCH_POINTS, weighting=self.weighting
+        )
 
     def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """The law by importance sampling of its tails."""

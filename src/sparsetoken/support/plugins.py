@@ -1,38 +1,26 @@
-"""Classes of one's own on the command line: `--plugin FILE.py`, run before the command is read.
+"""Python files of the user's that register classes of their own.
 
-The file registers what it defines (`st.LOSSES.register("steep", Steep)`), and every command, study
-file and page knows it. It is imported as a module of its name from its folder, as other processes
-do when they are sent an object of it.
+A file is imported as a module of its name from its folder: a process that is sent an object of one
+of its classes can import it too, and one that is sent names alone is told the `PLUGINS`.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from sparsetoken.support.errors import InvalidInput
 
-
-def load_plugins(arguments: Sequence[str]) -> list[str]:
-    """Run the files of all --plugin options; the other arguments."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--plugin", action="append", default=[])
-    try:
-        options, others = parser.parse_known_args(arguments)
-    except argparse.ArgumentError as error:
-        raise InvalidInput(f"{error} (a Python file)") from None
-    for name in options.plugin:
-        _load(name)
-    return others
+PLUGINS: list[str] = []  # the modules
 
 
-def _load(name: str) -> None:
+def load_plugin(name: str) -> None:
+    """Run a Python file; one that fails shows its own traceback."""
     path = Path(os.path.abspath(name))
     if path.suffix != ".py" or not path.is_file():
         raise InvalidInput(f"plugin must be a Python file (.py) that exists, got {name!r}")
@@ -44,13 +32,20 @@ def _load(name: str) -> None:
         )
     sys.path.append(str(path.parent))  # last: files beside it hide no library
     try:
-        importlib.import_module(module)
+        import_plugins([module])
     except (Exception, SystemExit) as error:
         frames = error.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename != str(path):
             frames = frames.tb_next  # ours, and those of the import
         traceback.print_exception(error.with_traceback(frames))
         raise InvalidInput(f"plugin {name!r} failed: see the lines above") from None
+    PLUGINS.append(module)
+
+
+def import_plugins(modules: Iterable[str]) -> None:
+    """Here, or in another process that has this one's folders."""
+    for module in modules:
+        importlib.import_module(module)
 
 
 def _is_free(module: str, path: Path) -> bool:
