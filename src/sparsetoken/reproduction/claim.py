@@ -98,7 +98,20 @@ class Judgement:
 
 
 class Claim(ABC):
-    """One reproduction: `sparsetoken reproduce NAME`, by its name in `CLAIMS`."""
+    """One reproduction, known by its name in `CLAIMS`: `sparsetoken reproduce NAME`.
+
+    >>> from sparsetoken.reproduction.claim import Panel, decide, rows
+    >>> class Halves(Claim):
+    ...     source, sentence = "Arithmetic", "Half of a number is less than it."
+    ...     panels = (Panel("halves", "a number", "its half"),)
+    ...     def measure(self, scale, ask):
+    ...         yield rows("halves", "exact", [1.0, 2.0], theory=[0.5, 1.0])
+    ...     def check(self, table):
+    ...         less = (table.theory < table.x).all()
+    ...         yield Check("halves", "less", "0.5 and 1", "theory < x", decide(less))
+    >>> Halves().judge(Halves().compute(SCALES["tiny"], ask=list)).verdict
+    'holds'
+    """
 
     source: ClassVar[str]  # where the paper states it
     sentence: ClassVar[str]
@@ -242,9 +255,7 @@ def agreement(table: Table, what: str) -> list[Check]:
         error = float(np.sqrt((own.simulation_error**2).sum(skipna=False))) / abs(total)
         allowance = 4 * error + 3 / float(own.features.min())
         vague = not allowance < 0.25
-        verdicts.append(
-            "fails" if abs(off) > allowance else "inconclusive" if vague else "holds"
-        )
+        verdicts.append("fails" if abs(off) > allowance else "inconclusive" if vague else "holds")
         measured.append(f"{name} {100 * off:+.1f} % (± {100 * error:.1f} %)")
     return [
         Check(

@@ -149,11 +149,11 @@ def reproduce(
         table = sweep(
             cells, folder / "store.sqlite", executor, progress, retry_failed=True, recompute=True
         )
-        unanswered = table[table.status != "ok"]
-        if len(unanswered):
+        without = table[table.status != "ok"]
+        if len(without):
             raise IncompleteError(
-                f"reproduce: {len(unanswered)} of {len(table)} rows have no result, the first because "
-                f"of {unanswered.message.iloc[0]}; the same again tries those that failed once more"
+                f"reproduce: {len(without)} of {len(table)} rows have no result, the first because "
+                f"of {without.message.iloc[0]}; the same again tries those that failed once more"
             )
         versions.update(table.version)
         return table

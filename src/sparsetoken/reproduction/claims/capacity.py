@@ -73,9 +73,7 @@ class Capacity(claim.Claim):
             for name in _SERIES:
                 places = [claim.varied(claim.PAPER, _COSINE, field, value) for value in values]
                 limits = [
-                    capacity(
-                        task, CLASSIFIERS.make(name, cosine=cosine, sharpness=1.0), Protocol()
-                    )
+                    capacity(task, CLASSIFIERS.make(name, cosine=cosine, sharpness=1.0), Protocol())
                     for task, cosine in places
                 ]
                 yield claim.rows(

@@ -90,7 +90,7 @@ _SIZES = {
 
 
 def _task(
-    dim: int, task: dict[str, Any] | None = None, **protocol: float
+    dim: int, task: dict[str, Any] | None = None, **protocol: Any
 ) -> tuple[Task, Protocol, int]:
     return replace(claim.PAPER, **(task or {})), replace(PROTOCOL, **protocol), dim
 
@@ -143,25 +143,26 @@ def measure(scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
 
 def _on_laws(sizes: _Sizes, seed: int) -> Iterator[_Part]:
     """Theory and exact-in-law simulations of Gaussian tokens."""
+
+    def pair(
+        kind: Classifier, task: Task, protocol: Protocol, dim: int, repeats: int
+    ) -> list[Question]:
+        theory = Cell(task, kind, protocol)
+        return [theory, replace(theory, kind="simulation", dim=dim, repeats=repeats, seed=seed)]
+
     for name, kind in _TWO.items():
-
-        def pair(
-            task: Task, protocol: Protocol, dim: int, repeats: int, kind: Classifier = kind
-        ) -> list[Question]:
-            theory = Cell(task, kind, protocol)
-            return [theory, replace(theory, kind="simulation", dim=dim, repeats=repeats, seed=seed)]
-
-        gaps, long = list[Question](), list[Question]()
+        gaps: list[Question] = []
+        long: list[Question] = []
         for dim in sizes.dims:
-            gaps += pair(claim.PAPER, PROTOCOL, dim, round(sizes.per_dim * dim))
+            gaps += pair(kind, claim.PAPER, PROTOCOL, dim, round(sizes.per_dim * dim))
         for k in sizes.lengths:  # equally hard for mean pooling, whatever k
             task = replace(claim.PAPER, length=10 * k * k, sparsity=k)
             protocol = replace(PROTOCOL, ridge=PROTOCOL.ridge / k**2)
-            long += pair(task, protocol, SHORT, sizes.task_repeats)
+            long += pair(kind, task, protocol, SHORT, sizes.task_repeats)
         yield _Part(gaps, partial(_gaps, name))
         yield _Part(long, partial(_curves, LONG, name, "length"))
         for place in _TASKS[: sizes.tasks]:
-            questions = pair(*place, sizes.task_repeats)
+            questions = pair(kind, *place, sizes.task_repeats)
             yield _Part(questions, partial(_rule, name, place[2], allowance(*place, kind)))
 
 
@@ -176,7 +177,9 @@ def _on_tokens(sizes: _Sizes, seed: int) -> Iterator[_Part]:
         return [DepartureCell(replace(cell, dim=dim), departure) for dim in dims]
 
     dims = sizes.token_dims
-    theory = {name: Cell(claim.PAPER, kind, PROTOCOL) for name, kind in _TWO.items()}
+    theory: dict[str, Question] = {
+        name: Cell(claim.PAPER, kind, PROTOCOL) for name, kind in _TWO.items()
+    }
     for panel, noises in _NOISES.items():
         yield _Part([theory["attention"]], partial(_levels, panel, dims))
         for series, noise in noises.items():
@@ -195,7 +198,9 @@ def _on_tokens(sizes: _Sizes, seed: int) -> Iterator[_Part]:
         for panel, x, departures in (
             (RAW, "correlation", raw), (WHITENED, "whitening", whitened),
         ):  # fmt: skip
-            runs = [cell for each in departures for cell in cells(name, each, (sizes.colour_dim,), 1)]
+            runs = [
+                cell for each in departures for cell in cells(name, each, (sizes.colour_dim,), 1)
+            ]
             yield _Part([theory[name], *runs], partial(_curves, panel, name, x))
 
 
@@ -206,7 +211,7 @@ def _split(answers: claim.Table) -> tuple[claim.Table, claim.Table]:
 
 
 def _gaps(name: str, answers: claim.Table) -> Iterator[claim.Table]:
-    """Simulation − theory against the dimension; for the cosine, which is too small, the reverse."""
+    """Simulation − theory against the dimension; the reverse for the cosine, which is too small."""
     theory, runs = _split(answers)
     quantities = {f"{name}, test error": ("test_error", 1)}
     if name == "attention":

@@ -88,7 +88,7 @@ class Separation(claim.Claim):
             f"classifier − Bayes is at least {above.min(axis=None):.1e}, with 4 standard errors "
             f"{allowed.to_numpy().max():.1e} at most",
             "Bayes ≤ every classifier + 4 standard errors, everywhere",
-            claim.decide((above >= -allowed - 1e-12).all(axis=None))  # up to rounding,
+            claim.decide((above >= -allowed - 1e-12).all(axis=None)),  # up to rounding,
         )
         ratio = strength.attention / strength.bayes
         doubt = ratio * np.hypot(error.attention / strength.attention, error.bayes / strength.bayes)

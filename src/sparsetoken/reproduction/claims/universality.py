@@ -9,7 +9,19 @@ from sparsetoken.model.classifiers import Attention
 from sparsetoken.reproduction import claim
 from sparsetoken.reproduction.claims import departures
 from sparsetoken.reproduction.claims.departures import (
-    ALONG, BREAKS, COSINE, GAP, HEAVY, LONG, OBEYS, POOLED, RAW, RULE, SHORT, SPARSEST, UNEVEN,
+    ALONG,
+    BREAKS,
+    COSINE,
+    GAP,
+    HEAVY,
+    LONG,
+    OBEYS,
+    POOLED,
+    RAW,
+    RULE,
+    SHORT,
+    SPARSEST,
+    UNEVEN,
     WHITENED,
 )  # fmt: skip
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-
-import pandas as pd
+from typing import Any
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Pooled
@@ -30,6 +29,7 @@ _AXES: dict[str, tuple[str, tuple[float, ...]]] = {  # panel: what is varied, an
     _BY_SPARSITY: ("sparsity", (2, 3, 1, 6)),
 }
 _SAME = {"readout_samples": 4.0, "ridge": 1e-2}
+_VARIED = ["length", "sparsity", "strength", "frozen_cosine", "frozen_sharpness", "weighting"]
 _ALIGNED = 0.7
 _EDGE = 0.02  # by which a weighting must be better, to be called so: clouds leave half a percent
 
@@ -61,17 +61,18 @@ class Weightings(claim.Claim):
                     kinds = [Attention(cosine, tau, rule) for tau in sharpnesses]
                     cells[panel, x, name] = grid(task=task, classifier=kinds, **_SAME)
         answers = ask([cell for several in cells.values() for cell in several])
-        errors = answers.set_index("key").test_error
+        theory = answers.groupby(_VARIED).test_error.first()
         best = {
-            place: min(several, key=lambda cell: errors[cell.units()[0].key])
+            place: min(several, key=lambda cell: theory[_values(cell)])
             for place, several in cells.items()
         }
-        runs = {place: replace(cell, **claim.finite(scale)) for place, cell in best.items()}
-        answers = pd.concat([answers, ask(list(runs.values()))])
-        for place, cell in best.items():
-            panel, x, name = place
-            own = claim.of(answers, [cell, runs[place]]).assign(x=x)
-            yield claim.compare(panel, name, own, "x", "test_error")
+        runs = ask([replace(cell, **claim.finite(scale)) for cell in best.values()])
+        dots = runs.groupby(_VARIED).test_error.agg(["mean", "sem"])
+        same = {"repeats": scale.repeats, "dim": scale.dim, "features": scale.dim}
+        for (panel, x, name), cell in best.items():
+            exact, (mean, error) = theory[_values(cell)], dots.loc[_values(cell)]
+            numbers = {"theory": exact, "simulation": mean, "simulation_error": error}
+            yield claim.rows(panel, name, x, **numbers, **same)
         for panel, values in places.items():
             if panel != _BY_COSINE:
                 tasks = [claim.varied(_TASK, _COSINE, _AXES[panel][0], x)[0] for x in values]
@@ -120,4 +121,11 @@ class Weightings(claim.Claim):
             words = ", ".join(
                 f"{100 * value:+.1f} % at cosine {x:g}" for (_, x), value in gaps[astray].items()
             )
-            yield f"A query that is badly aligned: the best other weighting against softmax {words}."
+            what = "A query that is badly aligned: the best other weighting against softmax"
+            yield f"{what} {words}."
+
+
+def _values(cell: Cell) -> tuple[Any, ...]:
+    """What a cell has in the columns that are varied."""
+    parameters = cell.parameters()
+    return tuple(parameters[name] for name in _VARIED)
