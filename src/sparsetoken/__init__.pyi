@@ -55,6 +55,8 @@ from .planning.outlook import outlook as outlook
 from .planning.outlook import sensitivities as sensitivities
 from .planning.outlook import tuned_curve as tuned_curve
 from .planning.plan import plan as plan
+from .reproduction.claim import Claim as Claim
+from .reproduction.reproduce import CLAIMS as CLAIMS
 from .reproduction.reproduce import reproduce as reproduce
 from .simulation.experiment import simulate as simulate
 from .simulation.results import Simulation as Simulation

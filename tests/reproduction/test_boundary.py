@@ -44,16 +44,20 @@ def world(exponent=theory, gap=0.001, doubt=0.001):
             found.append(row | {"standard_error": doubt})
         return pd.DataFrame(found)
 
-    return boundary.compute(SCALES["quick"], ask)
+    return boundary.Boundary().compute(SCALES["quick"], ask)
 
 
 def verdicts(table):
-    return {check.what.split(",")[0]: check.verdict for check in boundary.CLAIM.judge(table).checks}
+    return {
+        check.what.split(",")[0]: check.verdict for check in boundary.Boundary().judge(table).checks
+    }
 
 
 def test_the_world_as_the_theory_says():
     assert set(verdicts(world()).values()) == {"holds"}
-    (words,) = [text for text in boundary.CLAIM.judge(world()).remarks if "whole plane" in text]
+    (words,) = [
+        text for text in boundary.Boundary().judge(world()).remarks if "whole plane" in text
+    ]
     assert "above by 0.0010 ± 0.0001 at most" in words
 
 

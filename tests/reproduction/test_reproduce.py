@@ -8,6 +8,8 @@ import shlex
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -15,8 +17,9 @@ import pytest
 import sparsetoken as st
 from browser import open_browser
 from sparsetoken.cli import main
+from sparsetoken.model.names import Names
 from sparsetoken.reproduction import claim, reproduce
-from sparsetoken.reproduction.claim import COLUMNS, Check, Judgement
+from sparsetoken.reproduction.claim import COLUMNS, Check
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -107,12 +110,16 @@ def test_it_resumes_and_says_the_same(made, monkeypatch, capsys):
 
 @pytest.mark.parametrize(("verdict", "code"), [("fails", 3), ("inconclusive", 0), ("holds", 0)])
 def test_exit_codes(tmp_path, monkeypatch, capsys, verdict, code):
-    check = Check("a check", "1", "2", "equal", verdict)
-    one = claim.Claim(
-        "rates", "Corollary 2", "One.", lambda scale, ask: claim.rows("p", "s", [1.0], theory=1.0),
-        lambda table: Judgement([check], ["A remark."]), [claim.Panel("p", "x", "y")],
-    )  # fmt: skip
-    monkeypatch.setitem(reproduce.CLAIMS, "rates", one)
+    class One(claim.Claim):
+        source, sentence, panels = "Corollary 2", "One.", [claim.Panel("p", "x", "y")]
+
+        def measure(self, scale, ask):
+            return [claim.rows("p", "s", [1.0], theory=1.0)]
+
+        def check(self, table):
+            return [Check("a check", "1", "2", "equal", verdict), "A remark."]
+
+    monkeypatch.setattr(reproduce, "CLAIMS", Names("claim", {"rates": One}))
     assert run(tmp_path, "rates") == code
     assert verdict in capsys.readouterr().out
     assert "A remark." in (tmp_path / "report.html").read_text()
@@ -127,8 +134,8 @@ def test_without_an_optional_library(tmp_path, monkeypatch, capsys):
     assert run(tmp_path / "none", "architectures") == 2
     assert capsys.readouterr().err == f"sparsetoken: reproduce: {hint}\n"
     assert not (tmp_path / "none").exists()
-    kept = {name: reproduce.CLAIMS[name] for name in ("rates", "architectures")}
-    monkeypatch.setattr(reproduce, "CLAIMS", kept)
+    kept = {name: type(reproduce.CLAIMS.make(name)) for name in ("rates", "architectures")}
+    monkeypatch.setattr(reproduce, "CLAIMS", Names("claim", kept))
     assert run(tmp_path / "all") == 0
     said = capsys.readouterr()
     assert f"left out: {hint}" in said.err and "rates" in said.out
@@ -149,9 +156,51 @@ def test_wrong_names(tmp_path, capsys):
         assert main(["reproduce", "rates", "--tiny", "--out", bad]) == 2
         assert "out must be a folder of its own" in capsys.readouterr().err
     assert run(tmp_path / "none", "everything") == 2
-    assert "'everything' must be one of alignment, learning-curves" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "reproduce: claim must be one of alignment, learning-curves" in error
+    assert "got 'everything'" in error
     assert not (tmp_path / "none").exists()
     assert main(["reproduce", "--quick", "--full", "--out", str(tmp_path)]) == 2
     assert "give one of --quick, --full" in capsys.readouterr().err
     with pytest.raises(InvalidInput, match="scale must be one of"):
         st.reproduce(scale="huge", out=tmp_path)
+
+
+OWN = """
+import sparsetoken as st
+from sparsetoken.cli import main
+from sparsetoken.reproduction import claim
+
+
+class Halves(st.Claim):
+    source, sentence = "A claim of my own", "Half of the samples is half of them."
+    panels = (claim.Panel("halves", "x", "y"),)
+
+    def measure(self, scale, ask):
+        axes = dict(length=4, sparsity=1, strength=3.0, classifier=st.Pooled())
+        axes["readout_samples"] = [2.0, 4.0]
+        answers = ask(st.grid(**axes) + st.grid(**axes, **claim.finite(scale)))
+        yield claim.compare("halves", "pooled", answers, "readout_samples", "test_error")
+
+    def check(self, table):
+        yield from claim.agreement(table, "pooled")
+        yield "A remark of my own."
+
+
+st.CLAIMS.register("halves", Halves)
+
+if __name__ == "__main__":
+    raise SystemExit(main())
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_claim_of_ones_own(tmp_path, processes):
+    (tmp_path / "own_claim.py").write_text(OWN)
+    command = [sys.executable, "own_claim.py", "reproduce", "halves", "--tiny", "--out", "made"]
+    command += ["--processes", str(processes)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    report = (tmp_path / "made" / "report.md").read_text()
+    assert "## halves" in report and "A remark of my own." in report
+    assert (tmp_path / "made" / "halves.png").stat().st_size > 1000

@@ -211,7 +211,7 @@ def test_the_claim_its_files_and_its_rules(tmp_path):
     assert main(command) == 0
     table = pd.read_csv(tmp_path / "architectures.csv")
     assert list(table.columns) == list(COLUMNS)
-    claim = CLAIMS["architectures"]
+    claim = CLAIMS.make("architectures")
     judgement = claim.judge(table)
     assert judgement.verdict != "fails" and len(judgement.checks) == 8
     remarks = " ".join(judgement.remarks)

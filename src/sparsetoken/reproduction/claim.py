@@ -3,13 +3,17 @@ r"""What a claim is: how its table is computed, by which rules it is judged, how
 A table has one row per plotted number or pair of numbers, with the same columns for every claim:
 panel and series say where it stands, x (and y, in a map) what was varied, then theory and
 simulation with their standard errors. Judging and drawing see the table alone.
+
+Verbs that claims share: `rows` and `compare` make parts of a table, `part` and `wide` read them,
+`agreement` and `slope` check them, `decide`, `graded` and `beyond` give a verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,7 +33,7 @@ COLUMNS = (
     "repeats", "dim", "features",
 )  # fmt: skip
 THREE: dict[str, Classifier] = {  # of the paper
-    CLASSIFIERS.kind(each): each for each in (Attention(), Vectorized(), Pooled())
+    CLASSIFIERS.kind(kind): kind for kind in (Attention(), Vectorized(), Pooled())
 }
 PAPER = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 RIDGE = 1e-5  # of the paper's figures
@@ -85,33 +89,58 @@ class Judgement:
     """The checks of a claim; remarks are worth knowing and decide nothing."""
 
     checks: Sequence[Check]
-    remarks: Sequence[str] = field(default_factory=tuple)
+    remarks: Sequence[str] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """A claim fails with any of its checks, and holds if all of them do."""
-        found = {check.verdict for check in self.checks}
-        if "fails" in found or not found:
-            return "fails"
-        return "inconclusive" if "inconclusive" in found else "holds"
+        """That of the checks together."""
+        return overall(check.verdict for check in self.checks)
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One reproduction: `sparsetoken reproduce NAME`."""
+class Claim(ABC):
+    """One reproduction, known by its name in `CLAIMS`: `sparsetoken reproduce NAME`.
 
-    name: str
-    source: str  # where the paper states it
-    sentence: str
-    compute: Callable[[Scale, Ask], Table]
-    judge: Callable[[Table], Judgement]
-    panels: Sequence[Panel]
-    needs: str = ""  # a library that is optional
+    >>> from sparsetoken.reproduction.claim import Panel, decide, rows
+    >>> class Halves(Claim):
+    ...     source, sentence = "Arithmetic", "Half of a number is less than it."
+    ...     panels = (Panel("halves", "a number", "its half"),)
+    ...     def measure(self, scale, ask):
+    ...         yield rows("halves", "exact", [1.0, 2.0], theory=[0.5, 1.0])
+    ...     def check(self, table):
+    ...         less = (table.theory < table.x).all()
+    ...         yield Check("halves", "less", "0.5 and 1", "theory < x", decide(less))
+    >>> Halves().judge(Halves().compute(SCALES["tiny"], ask=list)).verdict
+    'holds'
+    """
+
+    source: ClassVar[str]  # where the paper states it
+    sentence: ClassVar[str]
+    panels: ClassVar[Sequence[Panel]]
+    needs: ClassVar[str] = ""  # a library that is optional
+
+    @abstractmethod
+    def measure(self, scale: Scale, ask: Ask) -> Iterable[Table]:
+        """Parts of the table (see `rows` and `compare`); what takes long goes through `ask`."""
+
+    @abstractmethod
+    def check(self, table: Table) -> Iterable[Check | str]:
+        """Checks, and remarks as text, from the table alone."""
+
+    def compute(self, scale: Scale, ask: Ask) -> Table:
+        """The table, with the columns `COLUMNS`."""
+        return collect(list(self.measure(scale, ask)))
+
+    def judge(self, table: Table) -> Judgement:
+        """All checks and remarks."""
+        entries = list(self.check(table))
+        checks = [entry for entry in entries if isinstance(entry, Check)]
+        return Judgement(checks, [entry for entry in entries if isinstance(entry, str)])
 
 
 def rows(panel: str, series: str, x: Any, **columns: Any) -> Table:
-    """Rows of a table; what is not given is missing."""
-    table = pd.DataFrame({"panel": panel, "series": series, "x": np.atleast_1d(x), **columns})
+    """Rows of a table, from numbers or sequences; what is not given is missing."""
+    values = {name: np.asarray(column)[()] for name, column in columns.items()}
+    table = pd.DataFrame({"panel": panel, "series": series, "x": np.atleast_1d(x), **values})
     return table.reindex(columns=list(COLUMNS))
 
 
@@ -129,29 +158,84 @@ def finite(scale: Scale, dim: int | None = None) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def varied(task: Task, cosine: float, name: str, value: float) -> tuple[Task, float]:
+    """A task and the cosine of a query, with another cosine or another field of the task."""
+    if name == "cosine":
+        return task, float(value)
+    changed: dict[str, Any] = {name: value}
+    return replace(task, **changed), cosine
+
+
 def compare(panel: str, series: str, answers: Table, x: str, quantity: str) -> Table:
     """Rows from a sweep: theory where it was asked, mean and standard error of simulations."""
-    theory = answers[answers.kind == "theory"].set_index(x)[quantity]
+    theory = answers[answers.kind == "theory"].set_index(x)[quantity].rename("theory")
     simulated = answers[answers.kind != "theory"]
-    wide = [
+    per_dim = [
         CLASSIFIERS.make(name).features_per_dim(replace(PAPER, length=int(length)))
         for name, length in zip(simulated.classifier, simulated.length, strict=True)
     ]
     dim = simulated.dim.astype(float)
-    simulated = simulated.assign(dim=dim, features=dim * wide).groupby(x)
-    values = simulated[quantity].agg(["mean", "sem", "count"])
-    places = sorted({*theory.index, *values.index})
-    return rows(
-        panel,
-        series,
-        places,
-        theory=theory.reindex(places).to_numpy(),
-        simulation=values["mean"].reindex(places).to_numpy(),
-        simulation_error=values["sem"].reindex(places).to_numpy(),
-        repeats=values["count"].reindex(places).to_numpy(),
-        dim=simulated["dim"].first().reindex(places).to_numpy(),
-        features=simulated["features"].first().reindex(places).to_numpy(),
+    dots = simulated.assign(dim=dim, features=dim * per_dim).groupby(x).agg(
+        simulation=(quantity, "mean"), simulation_error=(quantity, "sem"),
+        repeats=(quantity, "count"), dim=("dim", "first"), features=("features", "first"),
+    )  # fmt: skip
+    table = dots.join(theory, how="outer")
+    return rows(panel, series, table.index, **table)
+
+
+def part(table: Table, panel: str, series: str | None = None) -> Table:
+    """The rows of a panel, or of one series in it."""
+    chosen = table[table.panel == panel]
+    return chosen if series is None else chosen[chosen.series == series]
+
+
+def wide(table: Table, column: str, series: Sequence[str], index: str | list[str] = "x") -> Table:
+    """Numbers with a row for each x and a column for each of the series, there or not."""
+    return table.pivot(index=index, columns="series", values=column).reindex(columns=list(series))
+
+
+def of(answers: Table, cells: Iterable[Question]) -> Table:
+    """The answers to some of the questions."""
+    return answers[answers.key.isin({unit.key for cell in cells for unit in cell.units()})]
+
+
+def above_bayes(table: Table, series: Sequence[str]) -> tuple[Table, Table]:
+    """Errors less that of Bayes, at every panel and x, and 4 standard errors of the difference."""
+    error, doubt = (
+        wide(table, column, series, ["panel", "x"]) for column in ("theory", "theory_error")
     )
+    above = error.drop(columns="bayes").sub(error.bayes, axis=0)
+    return above, 4 * np.hypot(doubt.drop(columns="bayes"), doubt[["bayes"]].to_numpy())
+
+
+def overall(verdicts: Iterable[Verdict]) -> Verdict:
+    """Several verdicts in one: one that fails is enough, and so is none at all."""
+    kinds = set(verdicts)
+    if "fails" in kinds or not kinds:
+        return "fails"
+    return "inconclusive" if "inconclusive" in kinds else "holds"
+
+
+def decide(truth: object) -> Verdict:
+    """A rule without a grey zone."""
+    return "holds" if truth else "fails"
+
+
+def graded(excess: Any, grey: Any = 0.0) -> Verdict:
+    """Numbers that must not be positive, and up to where that may be chance.
+
+    >>> graded([-1.0, 0.5], 1.0), graded([-1.0, 1.5], 1.0), graded([-1.0, -0.5]), graded([np.nan])
+    ('inconclusive', 'fails', 'holds', 'inconclusive')
+    """
+    excess, grey = np.atleast_1d(excess), np.atleast_1d(grey)
+    if (excess > grey).any():
+        return "fails"
+    return "holds" if len(excess) and ((excess <= 0) & (grey >= 0)).all() else "inconclusive"
+
+
+def beyond(gap: Any, error: Any) -> Verdict:
+    """Gaps that must be positive by 4 standard errors; negative by as many, they fail."""
+    return graded(4 * np.asarray(error) - gap, 8 * np.asarray(error))
 
 
 def agreement(table: Table, what: str) -> list[Check]:
@@ -163,36 +247,34 @@ def agreement(table: Table, what: str) -> list[Check]:
     dots = table.dropna(subset=["simulation"])
     gap = (dots.simulation - dots.theory).abs()
     allowed = 4 * dots.simulation_error + 3 / dots.dim
-    outside = int((gap > allowed).sum())
-    unknown = int((gap.isna() | allowed.isna()).sum()) + (len(dots) == 0)
-    each = Check(
-        f"{what}, every dot",
-        "simulation equals theory",
-        f"{len(dots) - outside - unknown} of {len(dots)} dots within; the farthest at "
-        f"{(gap / allowed).max():.2f} of the allowance",
-        "every |simulation − theory| ≤ 4 standard errors + 3/dim",
-        "fails" if outside else "inconclusive" if unknown else "holds",
-    )
-    measured, verdicts = [], []
-    for name, mine in dots.groupby("series", sort=False):
-        total = float(mine.theory.sum(skipna=False))
-        off = float(mine.simulation.sum()) / total - 1
-        error = float(np.sqrt((mine.simulation_error**2).sum(skipna=False))) / abs(total)
-        allowance = 4 * error + 3 / float(mine.features.min())
-        verdict: Verdict = "inconclusive" if not allowance < 0.25 else "holds"
-        verdicts.append("fails" if abs(off) > allowance else verdict)
+    measured: list[str] = []
+    verdicts: list[Verdict] = []
+    for name, own in dots.groupby("series", sort=False):
+        total = float(own.theory.sum(skipna=False))
+        off = float(own.simulation.sum()) / total - 1
+        error = float(np.sqrt((own.simulation_error**2).sum(skipna=False))) / abs(total)
+        allowance = 4 * error + 3 / float(own.features.min())
+        vague = not allowance < 0.25
+        verdicts.append("fails" if abs(off) > allowance else "inconclusive" if vague else "holds")
         measured.append(f"{name} {100 * off:+.1f} % (± {100 * error:.1f} %)")
-    together = Check(
-        f"{what}, together",
-        "simulation equals theory",
-        ", ".join(measured) or "no dots",
-        "|Σ simulation / Σ theory − 1| ≤ 4 standard errors + 3/features for each series "
-        "(inconclusive if that is above 25 %)",
-        Judgement([replace(each, verdict=verdict) for verdict in verdicts]).verdict
-        if verdicts
-        else "inconclusive",
-    )
-    return [each, together]
+    return [
+        Check(
+            f"{what}, every dot",
+            "simulation equals theory",
+            f"{(gap <= allowed).sum()} of {len(dots)} dots within; the farthest at "
+            f"{(gap / allowed).max():.2f} of the allowance",
+            "every |simulation − theory| ≤ 4 standard errors + 3/dim",
+            graded(gap - allowed),
+        ),
+        Check(
+            f"{what}, together",
+            "simulation equals theory",
+            ", ".join(measured) or "no dots",
+            "|Σ simulation / Σ theory − 1| ≤ 4 standard errors + 3/features for each series "
+            "(inconclusive if that is above 25 %)",
+            overall(verdicts or ["inconclusive"]),
+        ),
+    ]
 
 
 def slope(
@@ -206,19 +288,15 @@ def slope(
         rule += " (inconclusive if outside by less than 4 standard errors)"
     predicted = f"slope {expected:g}"
     bad = int((~(np.isfinite(y) & np.isfinite(noise) & (y > 0))).sum())
-    if bad or len(x) < 3:
-        measured = f"{bad} of {len(x)} values are not positive numbers" if bad else "too few values"
-        return Check(what, predicted, measured, rule, "inconclusive" if not bad else "fails")
-    logs, relative = np.log(x), noise / y
-    lever = (logs - logs.mean()) / ((logs - logs.mean()) ** 2).sum()
-    found = float(lever @ np.log(y))
-    doubt = float(np.sqrt(lever**2 @ relative**2))
-    excess = abs(found - expected) - within
-    verdict: Verdict = "holds" if excess <= 0 else "fails" if excess > 4 * doubt else "inconclusive"
-    measured = f"slope {found:.3f}" + (f" ± {doubt:.3f}" if error is not None else "")
+    if bad:
+        measured = f"{bad} of {len(x)} values are not positive numbers"
+        return Check(what, predicted, measured, rule, "fails")
+    if len(x) < 3:
+        return Check(what, predicted, "too few values", rule, "inconclusive")
+    logs = np.log(x) - np.log(x).mean()
+    lever = logs / (logs**2).sum()
+    steepness = float(lever @ np.log(y))
+    doubt = float(np.sqrt(lever**2 @ (noise / y) ** 2))
+    measured = f"slope {steepness:.3f}" + (f" ± {doubt:.3f}" if error is not None else "")
+    verdict = graded(abs(steepness - expected) - within, 4 * doubt)
     return Check(what, predicted, measured, rule, verdict)
-
-
-def decide(truth: bool) -> Verdict:
-    """A rule without a grey zone."""
-    return "holds" if truth else "fails"

@@ -1,14 +1,14 @@
 """The detection boundary: which signals, rare and weak, any test can find, and which attention can.
 
-R = L^(1−b) tokens of strength θ = √(2r log L); see `theory.detection`. Errors approach their limits
-like powers L^(r − r*) with small exponents, or more slowly. What is checked is which way they go as
-L grows: down above a boundary, up below it.
+R = L^(1−b) tokens of strength θ = √(2r log L); see `oracles.detection`. Errors approach their
+limits like powers L^(r − r*) with small exponents, or more slowly. What is checked is which way
+they go as L grows: down above a boundary, up below it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,38 +58,75 @@ _BAYES, _ATTENTION, _REGRET = (
     f"{what}, L = 10 000" for what in ("Bayes", "attention", "attention − Bayes")
 )
 _SHARPNESS = "best sharpness over strength"  # not drawn
+_EXPECTED = {
+    "pooled": "down for b < ½; up for b > ½, once log L > 1/(2b − 1)",
+    "maximum": "down for r > (1 − √(1−b))², up below",
+}
+_B, _R = "rarity  $b$   ($R = L^{1-b}$)", "amplitude  $r$   ($\\theta^2 = 2 r \\log L$)"
 
 
-def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
-    """Errors of five tests against length at some points, and of two over the plane."""
-    size = _SIZES[scale.name]
-    tracked = {}
-    for panel, (b, r) in _POINTS.items():
-        for length in size.lengths:
-            task = rare_and_weak(length, b, r)
-            for test in TESTS:
-                draws, possible = size.draws, True
-                if test == "higher criticism":
-                    draws, possible = size.criticism_draws, length <= size.criticism_longest
-                elif test in ("attention", "bayes"):
-                    possible = task.fixed_sparsity <= _MANY
-                if possible:
+class Boundary(claim.Claim):
+    source = "Ingster; Donoho and Jin"
+    sentence = (
+        "Attention at its best sharpness finds rare and weak signals up to the boundary beyond "
+        "which no test can; the mean finds only dense ones, the maximum only stronger or rarer "
+        "ones."
+    )
+    panels = (
+        Panel(_BAYES, _B, _R, colour="error", contours="error"),
+        Panel(_ATTENTION, _B, _R, colour="error", contours="error"),
+        Panel(_REGRET, _B, _R, colour="gap"),
+        *(Panel(panel, "length  $L$", "error", log="x", legend=False) for panel in _POINTS),
+    )
+
+    def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
+        """Errors of five tests against length at some points, and of two over the plane."""
+        size = _SIZES[scale.name]
+        tracked = {}
+        for panel, point in _POINTS.items():
+            for length in size.lengths:
+                task = rare_and_weak(length, *point)
+                few, short = task.fixed_sparsity <= _MANY, length <= size.criticism_longest
+                possible = {"higher criticism": short, "attention": few, "bayes": few}
+                for test in (test for test in TESTS if possible.get(test, True)):
+                    draws = size.criticism_draws if test == "higher criticism" else size.draws
                     tracked[panel, test, length] = DetectionCell(task, test, draws, scale.seed)
-    plane = [
-        RegretCell(rare_and_weak(_MAP_LENGTH, float(b), float(r)), size.map_draws, scale.seed)
-        for b in np.linspace(0.45, 0.925, size.side)
-        for r in np.linspace(0.05, 0.8, size.side)
-    ]
-    answers = ask([*tracked.values(), *plane])
-    lines, maps = answers[answers.kind == "detection"], answers[answers.kind == "regret"]
-    found = lines.set_index(["test", "length", "sparsity", "strength"])
-    parts = []
-    for (panel, test, length), cell in tracked.items():
-        row = found.loc[(test, length, cell.task.sparsity, cell.task.strength)]
-        error, doubt = float(row.best_error), float(row.standard_error)
-        parts.append(claim.rows(panel, test, length, theory=error, theory_error=doubt))
-    parts.append(_gaussian(_BETWEEN, sorted({at for _, _, at in tracked})))
-    return claim.collect([*parts, *_maps(maps)])
+        plane = [
+            RegretCell(rare_and_weak(_MAP_LENGTH, float(b), float(r)), size.map_draws, scale.seed)
+            for b in np.linspace(0.45, 0.925, size.side)
+            for r in np.linspace(0.05, 0.8, size.side)
+        ]
+        answers = ask([*tracked.values(), *plane])
+        detected = answers[answers.kind == "detection"].itertuples()
+        for (panel, test, length), row in zip(tracked, detected, strict=True):
+            doubt = row.standard_error
+            yield claim.rows(panel, test, length, theory=row.best_error, theory_error=doubt)
+        yield _gaussian(_BETWEEN, size.lengths)
+        yield from _maps(answers[answers.kind == "regret"])
+
+    def check(self, table: claim.Table) -> Iterator[claim.Check | str]:
+        """Which way every test goes, nothing below Bayes, attention beside it."""
+        for test in TESTS:
+            what = f"{test}, error as the length grows"
+            predicted = _EXPECTED.get(test, "down above the detection boundary, up below")
+            yield _directions(what, predicted, list(_tracked(table, test)))
+        error, doubt = (
+            claim.wide(claim.part(table, _BETWEEN), column, TESTS)
+            for column in ("theory", "theory_error")
+        )
+        ahead = claim.rows(
+            "", "", error.index, theory=error.attention - error.maximum,
+            theory_error=np.hypot(doubt.attention, doubt.maximum),
+        )  # fmt: skip
+        yield _directions(
+            "attention − maximum, between their boundaries",
+            "ever farther below the maximum",
+            [("gap at (0.55, 0.08)", ahead, True)],
+        )
+        tests = table[table.panel.isin(list(_POINTS)) & table.series.isin(TESTS)]
+        yield _floor(tests)
+        yield _beside_bayes(table)
+        yield from _remarks(table, tests)
 
 
 def _gaussian(panel: str, lengths: Sequence[int]) -> claim.Table:
@@ -102,86 +139,54 @@ def _gaussian(panel: str, lengths: Sequence[int]) -> claim.Table:
     return claim.rows(panel, "reference: Φ(−κ/2)", lengths, theory=ndtr(-0.5 * np.array(kappa)))
 
 
-def _maps(answers: claim.Table) -> list[claim.Table]:
+def _maps(answers: claim.Table) -> Iterator[claim.Table]:
     """Over the plane; b is that of the whole number R."""
-    b = 1 - np.log(answers.sparsity.to_numpy(float)) / math.log(_MAP_LENGTH)
-    r = answers.strength.to_numpy(float) ** 2 / (2 * math.log(_MAP_LENGTH))
-    b, r = b.round(9), r.round(9)
+    strength, tokens = answers.strength.to_numpy(float), answers.sparsity.to_numpy(float)
+    b = (1 - np.log(tokens) / math.log(_MAP_LENGTH)).round(9)
+    r = (strength**2 / (2 * math.log(_MAP_LENGTH))).round(9)
     floor, doubt = answers.best_error.to_numpy(), answers.standard_error.to_numpy()
     regret, small = answers.regret.to_numpy(), answers.regret_error.to_numpy()
     both = np.hypot(doubt, small)
-    ratio = answers.best_sharpness.to_numpy() / answers.strength.to_numpy(float)
-    parts = [
-        claim.rows(_BAYES, "error", b, y=r, theory=floor, theory_error=doubt),
-        claim.rows(_ATTENTION, "error", b, y=r, theory=floor + regret, theory_error=both),
-        claim.rows(_REGRET, "gap", b, y=r, theory=regret, theory_error=small),
-        claim.rows(_SHARPNESS, "map", b, y=r, theory=ratio),
-    ]
-    line = np.linspace(max(0.5, b.min()), 0.97, 60)
-    for panel in (_BAYES, _ATTENTION, _REGRET):
-        for name, boundary in (
-            ("detection boundary", detection_boundary), ("that of the maximum", maximum_boundary),
-        ):  # fmt: skip
-            heights = [boundary(float(each)) for each in line]
-            parts.append(claim.rows(panel, f"reference: {name}", line, theory=heights))
-    return parts
-
-
-def judge(table: claim.Table) -> claim.Judgement:
-    """Which way every test goes, nothing below Bayes, attention beside it."""
-    sides: dict[str, list[tuple[str, claim.Table, bool]]] = {test: [] for test in TESTS}
-    for panel, (b, r) in _POINTS.items():
-        for test in TESTS:
-            mine = table[(table.panel == panel) & (table.series == test)].sort_values("x")
-            works = r > (maximum_boundary(b) if test == "maximum" else detection_boundary(b))
-            if test == "pooled":
-                works = b < 0.5
-                # θR/√L = √(2r log L) L^(½−b) falls only beyond log L = 1/(2b − 1)
-                mine = mine if works else mine[np.log(mine.x) > 1 / (2 * b - 1)]
-            if len(mine) > 1 and (b > 0.5 or test != "maximum"):
-                sides[test].append((f"({b:g}, {r:g})", mine, works))
-    expected = {
-        "pooled": "down for b < ½; up for b > ½, once log L > 1/(2b − 1)",
-        "maximum": "down for r > (1 − √(1−b))², up below",
+    yield claim.rows(_BAYES, "error", b, y=r, theory=floor, theory_error=doubt)
+    yield claim.rows(_ATTENTION, "error", b, y=r, theory=floor + regret, theory_error=both)
+    yield claim.rows(_REGRET, "gap", b, y=r, theory=regret, theory_error=small)
+    yield claim.rows(_SHARPNESS, "map", b, y=r, theory=answers.best_sharpness / strength)
+    line = np.linspace(max(0.5, b.min()), 0.97, 60).tolist()
+    boundaries = {
+        "detection boundary": detection_boundary,
+        "that of the maximum": maximum_boundary,
     }
-    checks = [
-        _directions(
-            f"{test}, error as the length grows",
-            expected.get(test, "down above the detection boundary, up below"),
-            found,
-        )
-        for test, found in sides.items()
-    ]
-    pair = table[table.panel == _BETWEEN].pivot(index="x", columns="series")
-    values, errors = (
-        pair[name].reindex(columns=["maximum", "attention"]) for name in ("theory", "theory_error")
-    )
-    ahead = claim.rows(
-        "", "", pair.index.to_numpy(), theory=(values.attention - values.maximum).to_numpy(),
-        theory_error=np.hypot(errors.attention, errors.maximum).to_numpy(),
-    )  # fmt: skip
-    checks.append(
-        _directions(
-            "attention − maximum, between their boundaries",
-            "ever farther below the maximum",
-            [("gap at (0.55, 0.08)", ahead, True)],
-        )
-    )
-    return claim.Judgement([*checks, _floor(table), _beside_bayes(table)], _remarks(table))
+    for panel in (_BAYES, _ATTENTION, _REGRET):
+        for name, boundary in boundaries.items():
+            heights = [boundary(x) for x in line]
+            yield claim.rows(panel, f"reference: {name}", line, theory=heights)
+
+
+def _tracked(table: claim.Table, test: str) -> Iterator[tuple[str, claim.Table, bool]]:
+    """The errors of a test at every point where its limit is known, and whether that is 0."""
+    for panel, (b, r) in _POINTS.items():
+        own = claim.part(table, panel, test).sort_values("x")
+        works = r > (maximum_boundary(b) if test == "maximum" else detection_boundary(b))
+        if test == "pooled":
+            works = b < 0.5
+            # θR/√L = √(2r log L) L^(½−b) falls only beyond log L = 1/(2b − 1)
+            own = own if works else own[np.log(own.x) > 1 / (2 * b - 1)]
+        if len(own) > 1 and (b > 0.5 or test != "maximum"):
+            yield f"({b:g}, {r:g})", own, works
 
 
 def _directions(
-    what: str, predicted: str, found: Sequence[tuple[str, claim.Table, bool]]
+    what: str, predicted: str, curves: Sequence[tuple[str, claim.Table, bool]]
 ) -> claim.Check:
     """Errors that go the way they should, from each length to the next and all the way."""
     verdicts: list[claim.Verdict] = []
     measured = []
-    for name, mine, down in found:
-        error, doubt = mine.theory.to_numpy(float), mine.theory_error.to_numpy(float)
+    for name, own, down in curves:
+        error, doubt = own.theory.to_numpy(float), own.theory_error.to_numpy(float)
         sign = -1 if down else 1
         steps = sign * np.diff(error) + 4 * np.hypot(doubt[1:], doubt[:-1])
         way, noise = sign * (error[-1] - error[0]), 4 * math.hypot(doubt[0], doubt[-1])
-        right = bool((steps >= 0).all() and way > -noise)  # False where a number is missing
+        right = (steps >= 0).all() and way > -noise  # False where a number is missing
         verdicts.append("fails" if not right else "holds" if way > noise else "inconclusive")
         measured.append(f"{name} {error[0]:.3f} to {error[-1]:.3f}")
     return claim.Check(
@@ -190,24 +195,15 @@ def _directions(
         "; ".join(measured) or "nothing",
         "from the shortest to the longest samples as predicted by more than 4 standard errors "
         "(inconclusive if by less), no step the other way by more",
-        "fails"
-        if "fails" in verdicts or not verdicts
-        else "inconclusive"
-        if "inconclusive" in verdicts
-        else "holds",
+        claim.overall(verdicts),
     )
 
 
-def _floor(table: claim.Table) -> claim.Check:
-    shown = table[table.panel.isin(list(_POINTS)) & table.series.isin(TESTS)]
-    wide = shown.pivot(index=["panel", "x"], columns="series")
-    error, doubt = wide["theory"].reindex(columns=TESTS), wide["theory_error"]
-    doubt = doubt.reindex(columns=TESTS)
-    with_bayes = error.bayes.notna()
-    above = error.drop(columns="bayes").sub(error.bayes, axis=0)[with_bayes]
-    allowed = 4 * np.hypot(doubt.drop(columns="bayes"), doubt[["bayes"]].to_numpy())[with_bayes]
-    bad = int((above < -allowed - 1e-12).to_numpy().sum())
-    missing = int(error[error.attention.notna()].bayes.isna().sum()) + (not with_bayes.any())
+def _floor(tests: claim.Table) -> claim.Check:
+    above, allowed = claim.above_bayes(tests, TESTS)
+    bad = int((above < -allowed - 1e-12).to_numpy().sum())  # up to rounding
+    errors = claim.wide(tests, "theory", TESTS, ["panel", "x"])
+    missing = errors.bayes.isna().all() or errors[errors.attention.notna()].bayes.isna().any()
     return claim.Check(
         "Bayes error",
         "no test is below it",
@@ -221,69 +217,56 @@ def _floor(table: claim.Table) -> claim.Check:
 def _beside_bayes(table: claim.Table) -> claim.Check:
     """Gaussian errors Φ(−κ/2) and Φ(−ηκ/2), η the efficiency, where sums are Gaussian."""
     gap, floor = (
-        table[(table.panel == panel) & table.y.notna()].set_index(["x", "y"])
-        for panel in (_REGRET, _BAYES)
+        claim.part(table, panel, series).set_index(["x", "y"])
+        for panel, series in ((_REGRET, "gap"), (_BAYES, "error"))
     )
-    b, r = gap.index.get_level_values(0), gap.index.get_level_values(1)
-    chosen = (b < 0.75) & (r < 0.25)
-    gap, bayes = gap[chosen], floor.theory.reindex(gap.index)[chosen].to_numpy()
-    strength = np.sqrt(2 * r[chosen] * math.log(_MAP_LENGTH))
-    efficiency = np.array([attention_efficiency(each) for each in strength])
+    gap = gap.query("x < 0.75 and y < 0.25")
+    bayes = floor.theory.reindex(gap.index).to_numpy()
+    strength = np.sqrt(2 * gap.index.get_level_values("y") * math.log(_MAP_LENGTH))
+    efficiency = np.array([attention_efficiency(theta) for theta in strength])
     bound = ndtr(efficiency * ndtri(bayes)) - bayes
-    excess = gap.theory.to_numpy() - bound - 4 * gap.theory_error.to_numpy()
+    excess = gap.theory - bound - 4 * gap.theory_error
     return claim.Check(
         "attention beside Bayes, b < ¾ and r < ¼",
         "Φ(−ηκ/2) beside Φ(−κ/2), η ≥ 0.988: at most 0.003 apart",
         f"at most {gap.theory.max():.4f} apart where at most {bound.max(initial=0):.4f} is allowed "
         f"({len(gap)} points, standard errors at most {gap.theory_error.max():.4f})",
         "gap ≤ Φ(−ηκ/2) − Φ(−κ/2) + 4 standard errors at every point, κ from the Bayes error",
-        claim.decide(len(gap) > 0 and bool((excess <= 0).all())),
+        claim.decide(len(gap) > 0 and (excess <= 0).all()),
     )
 
 
-def _remarks(table: claim.Table) -> list[str]:
-    gap = table[(table.panel == _REGRET) & table.y.notna()]
-    if not len(gap) or not gap.theory.notna().any():
-        return []
+def _remarks(table: claim.Table, tests: claim.Table) -> Iterator[str]:
+    gap = claim.part(table, _REGRET, "gap")
+    if not gap.theory.notna().any():
+        return
     worst = gap.loc[gap.theory.idxmax()]
-    bayes = table[(table.panel == _BAYES) & (table.x == worst.x) & (table.y == worst.y)]
-    ratio = table[table.panel == _SHARPNESS].theory
-    tracked = table[table.panel.isin(list(_POINTS)) & table.series.isin(TESTS)]
-    tracked = tracked.pivot(index=["panel", "x"], columns="series")
-    errors = tracked["theory"].reindex(columns=TESTS)
-    doubt = tracked["theory_error"].reindex(columns=TESTS).attention
-    ahead = (errors[["pooled", "maximum"]].min(axis=1) - errors.attention).dropna()
-    clearly = ahead > 4 * doubt[ahead.index]
-    last = errors.loc[_VERY_SPARSE].iloc[-1]
-    cost = (errors["higher criticism"] / errors.bayes).dropna()
-    return [
+    bayes = claim.part(table, _BAYES).set_index(["x", "y"]).theory[worst.x, worst.y]
+    yield (
         "Attention is close to Bayes over the whole plane: on samples of 10 000 tokens its error "
         f"is above by {worst.theory:.4f} ± {worst.theory_error:.4f} at most, at b = {worst.x:.2f}, "
-        f"r = {worst.y:.2f}, where that of Bayes is {float(bayes.theory.iloc[0]):.4f}.",
+        f"r = {worst.y:.2f}, where that of Bayes is {bayes:.4f}."
+    )
+    errors, doubt = (
+        claim.wide(tests, column, TESTS, ["panel", "x"]) for column in ("theory", "theory_error")
+    )
+    ahead = (errors[["pooled", "maximum"]].min(axis=1) - errors.attention).dropna()
+    clearly = ahead > 4 * doubt.attention[ahead.index]
+    ratio = claim.part(table, _SHARPNESS).theory
+    yield (
         "A finite sharpness beats both the mean and the maximum by more than 4 standard errors in "
-        f"{int(clearly.sum())} of {len(ahead)} tasks: between the boundaries, and also "
+        f"{clearly.sum()} of {len(ahead)} tasks: between the boundaries, and also "
         "for b > ¾, where the maximum is enough in the limit. The best one is, in the median over "
-        f"the plane, {float(ratio.median()):.2f} times the strength.",
+        f"the plane, {ratio.median():.2f} times the strength."
+    )
+    last = errors.loc[_VERY_SPARSE].iloc[-1]
+    yield (
         f"Very sparse and above the boundary the maximum goes to 0 too, but later: "
         f"{last.maximum:.3f} beside {last.attention:.3f} (attention) and {last.bayes:.3f} (Bayes) "
-        "at the longest samples.",
+        "at the longest samples."
+    )
+    cost = (errors["higher criticism"] / errors.bayes).dropna()
+    yield (
         "Higher criticism need not know b and r. At these lengths it pays for that: its error is "
-        f"{cost.min():.2f} to {cost.max():.2f} times that of Bayes.",
-    ]
-
-
-_B, _R = "rarity  $b$   ($R = L^{1-b}$)", "amplitude  $r$   ($\\theta^2 = 2 r \\log L$)"
-CLAIM = claim.Claim(
-    "boundary",
-    "Ingster; Donoho and Jin",
-    "Attention at its best sharpness finds rare and weak signals up to the boundary beyond which "
-    "no test can; the mean finds only dense ones, the maximum only stronger or rarer ones.",
-    compute,
-    judge,
-    [
-        Panel(_BAYES, _B, _R, colour="error", contours="error"),
-        Panel(_ATTENTION, _B, _R, colour="error", contours="error"),
-        Panel(_REGRET, _B, _R, colour="gap"),
-        *(Panel(panel, "length  $L$", "error", log="x", legend=False) for panel in _POINTS),
-    ],
-)
+        f"{cost.min():.2f} to {cost.max():.2f} times that of Bayes."
+    )

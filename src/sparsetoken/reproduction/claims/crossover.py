@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.attention import attention_law
@@ -22,43 +24,71 @@ _LIMIT, _FINITE = "limit of many samples", f"{_SAMPLES:g} samples per dimension"
 _CRITICAL = "critical cosine"
 _CLOUDS = 4
 _ROUGH, _FINE = 1 << 12, 1 << 14  # points of a class, to know where to look, and of each cloud
+_X = "cosine of query and signal  $s$"
 
 
-def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
-    """Errors of frozen queries against their cosine, and where they equal the linear one."""
-    panels = {_LIMIT: math.inf, _FINITE: _SAMPLES}
-    same = {"task": claim.PAPER, "ridge": claim.RIDGE}
-    cosines = sorted({*scale.thinned(_COSINES), *_DOTS})
-    frozen = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in cosines]
-    some = [Attention(c, sharpness) for sharpness in _SHARPNESSES for c in _DOTS]
-    answers = ask(
-        grid(classifier=[Pooled(), *frozen], readout_samples=list(panels.values()), **same)
-        + grid(
-            classifier=some,
-            readout_samples=_SAMPLES,
-            **same,
-            **claim.finite(scale, scale.dim // 5),
-        )
+class Crossover(claim.Claim):
+    source = "Consequence of Theorems 4 and 5"
+    sentence = (
+        "Attention wins over linear pooling only if its query is aligned beyond a critical cosine."
     )
-    parts, marks = [], []
-    for panel, samples in panels.items():
-        here = answers[answers.readout_samples == samples]
-        linear = float(here[here.classifier == "pooled"].test_error.iloc[0])
-        parts.append(claim.rows(panel, "pooled", [0.0, 1.0], theory=linear))
-        for sharpness in _SHARPNESSES:
-            series = f"attention, sharpness {sharpness:g}"
-            mine = here[here.frozen_sharpness == sharpness]
-            parts.append(claim.compare(panel, series, mine, "frozen_cosine", "test_error"))
+    panels = (Panel(_LIMIT, _X, "test error"), Panel(_FINITE, _X, "test error"))
+
+    def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
+        """Errors of frozen queries against their cosine, and where they equal the linear one."""
+        panels = {_LIMIT: math.inf, _FINITE: _SAMPLES}
+        same = {"task": claim.PAPER, "ridge": claim.RIDGE}
+        cosines = sorted({*scale.thinned(_COSINES), *_DOTS})
+        frozen = [Attention(cosine, tau) for tau in _SHARPNESSES for cosine in cosines]
+        some = [Attention(cosine, tau) for tau in _SHARPNESSES for cosine in _DOTS]
+        dots = {**same, "readout_samples": _SAMPLES, **claim.finite(scale, scale.dim // 5)}
+        answers = ask(
+            grid(classifier=[Pooled(), *frozen], readout_samples=list(panels.values()), **same)
+            + grid(classifier=some, **dots)
+        )
+        marks = []
+        for panel, samples in panels.items():
+            here = answers[answers.readout_samples == samples]
+            linear = float(here[here.classifier == "pooled"].test_error.iloc[0])
+            yield claim.rows(panel, "pooled", [0.0, 1.0], theory=linear)
+            for tau in _SHARPNESSES:
+                series = f"attention, sharpness {tau:g}"
+                own = here[here.frozen_sharpness == tau]
+                errors = claim.compare(panel, series, own, "frozen_cosine", "test_error")
+                yield errors
+                if panel == _LIMIT:
+                    place, doubt = critical_cosine(tau, linear, errors)
+                    yield claim.rows(_CRITICAL, series, tau, theory=place, theory_error=doubt)
+                    marks += [(place, 0.0), (place, linear), (math.nan, math.nan)]
             if panel == _LIMIT:
-                where, error = critical_cosine(sharpness, linear, parts[-1])
-                parts.append(
-                    claim.rows(_CRITICAL, series, sharpness, theory=where, theory_error=error)
-                )
-                marks += [(where, 0.0), (where, linear), (math.nan, math.nan)]
-        if panel == _LIMIT:
-            x, y = np.array(marks).T
-            parts.append(claim.rows(panel, "reference: critical cosine", x, theory=y))
-    return claim.collect(parts)
+                x, y = np.array(marks).T
+                yield claim.rows(panel, "reference: critical cosine", x, theory=y)
+
+    def check(self, table: claim.Table) -> Iterator[claim.Check]:
+        """Above its critical cosine attention wins, below it it loses."""
+        linear = float(claim.part(table, _LIMIT, "pooled").theory.iloc[0])
+        for row in claim.part(table, _CRITICAL).itertuples():
+            errors = claim.part(table, _LIMIT, row.series).set_index("x").theory
+            ends = f"error {errors.iloc[0]:.3f} at cosine 0, {errors.iloc[-1]:.3f} at 1"
+            verdict: claim.Verdict = "fails"
+            measured = f"no crossing ({ends})"
+            if row.theory == row.theory:
+                lower, upper = errors[errors.index < row.theory], errors[errors.index > row.theory]
+                certain = 4 * row.theory_error < min(row.theory, 1 - row.theory)
+                right = claim.decide((lower > linear).all() and (upper < linear).all())
+                verdict = right if certain else "inconclusive"
+                measured = f"critical cosine {row.theory:.5f} ± {row.theory_error:.5f}; {ends}"
+            yield claim.Check(
+                row.series,
+                f"loses to the linear limit {linear:.4f} at small cosines, wins at large ones",
+                measured,
+                "above it at every cosine below the critical one, below it at every one above; "
+                "the critical cosine is 4 standard errors from 0 and 1",
+                verdict,
+            )
+        some = claim.part(table, _FINITE)
+        what = f"finite experiments, {_SAMPLES:g} samples per dimension"
+        yield from claim.agreement(some[some.series != "pooled"], what)
 
 
 def critical_cosine(sharpness: float, linear: float, known: claim.Table) -> tuple[float, float]:
@@ -67,7 +97,6 @@ def critical_cosine(sharpness: float, linear: float, known: claim.Table) -> tupl
     `known` has errors at some cosines. The root on a small cloud of token noise, moved on four
     larger ones by one step of Newton's method; the mean over these and its standard error.
     """
-    from scipy.optimize import brentq
 
     def gap(cosine: float, seed: int, points: int) -> float:
         law = attention_law(claim.PAPER, cosine, sharpness, seed=seed, points=points)
@@ -84,45 +113,3 @@ def critical_cosine(sharpness: float, linear: float, known: claim.Table) -> tupl
     slope = (errors[first] - errors[first - 1]) / (high - low)
     roots = [root - gap(root, seed, _FINE) / slope for seed in range(_CLOUDS)]
     return float(np.mean(roots)), float(np.std(roots, ddof=1) / math.sqrt(_CLOUDS))
-
-
-def judge(table: claim.Table) -> claim.Judgement:
-    """Above its critical cosine attention wins, below it it loses."""
-    checks = []
-    limit = table[table.panel == _LIMIT]
-    linear = float(limit[limit.series == "pooled"].theory.iloc[0])
-    for row in table[table.panel == _CRITICAL].itertuples():
-        errors = limit[limit.series == row.series].set_index("x").theory
-        ends = f"error {errors.iloc[0]:.3f} at cosine 0, {errors.iloc[-1]:.3f} at 1"
-        verdict: claim.Verdict = "fails"
-        measured = f"no crossing ({ends})"
-        if row.theory == row.theory:
-            lower, upper = (errors[errors.index < row.theory], errors[errors.index > row.theory])
-            right = bool((lower > linear).all() and (upper < linear).all())
-            certain = 4 * row.theory_error < min(row.theory, 1 - row.theory)
-            verdict = ("holds" if right else "fails") if certain else "inconclusive"
-            measured = f"critical cosine {row.theory:.5f} ± {row.theory_error:.5f}; {ends}"
-        checks.append(
-            claim.Check(
-                row.series,
-                f"loses to the linear limit {linear:.4f} at small cosines, wins at large ones",
-                measured,
-                "above it at every cosine below the critical one, below it at every one above; "
-                "the critical cosine is 4 standard errors from 0 and 1",
-                verdict,
-            )
-        )
-    some = table[(table.panel == _FINITE) & (table.series != "pooled")]
-    checks += claim.agreement(some, f"finite experiments, {_SAMPLES:g} samples per dimension")
-    return claim.Judgement(checks)
-
-
-_X = "cosine of query and signal  $s$"
-CLAIM = claim.Claim(
-    "crossover",
-    "Consequence of Theorems 4 and 5",
-    "Attention wins over linear pooling only if its query is aligned beyond a critical cosine.",
-    compute,
-    judge,
-    [Panel(_LIMIT, _X, "test error"), Panel(_FINITE, _X, "test error")],
-)

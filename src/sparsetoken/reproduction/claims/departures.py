@@ -12,9 +12,10 @@ classes as they were drawn, decides. Where that is all that is wrong, the gap fa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from sparsetoken.simulation.universality import Departure
 from sparsetoken.studies.cells import Cell
 from sparsetoken.studies.departures import DepartureCell
 from sparsetoken.studies.questions import Question
-from sparsetoken.support.arrays import FloatArray
 
 PROTOCOL = Protocol(query_samples=2.0, readout_samples=4.0, ridge=1e-2)
 _TWO: dict[str, Classifier] = {"attention": Attention(), "pooled": Pooled()}
@@ -89,6 +89,28 @@ _SIZES = {
 }  # fmt: skip
 
 
+def _task(
+    dim: int, task: dict[str, Any] | None = None, **protocol: Any
+) -> tuple[Task, Protocol, int]:
+    return replace(claim.PAPER, **(task or {})), replace(PROTOCOL, **protocol), dim
+
+
+_TASKS = [  # that have little in common, with protocols and dimensions; the extremes first
+    _task(40, query_samples=0.5, readout_samples=0.5),
+    _task(40, ridge=0.3),
+    _task(20, {"prevalence": 0.2}, bias_step=5.0),
+    _task(5, query_samples=8.0, readout_samples=16.0),
+    _task(80, query_samples=8.0, readout_samples=16.0),
+    _task(40, {"strength": 3.0}),
+    _task(40, {"length": 8, "strength": 4.0}, readout_samples=3.0),
+    _task(80, readout_samples=1.0),
+    _task(40, ridge=1e-5),
+    _task(20, {"length": 2, "strength": 3.0}),
+    _task(40, {"length": 40, "sparsity": 2}),
+    _task(40, {"sparsity": 10, "strength": 0.7}),
+]
+
+
 def allowance(task: Task, protocol: Protocol, dim: int, classifier: Classifier) -> float:
     """The rule of thumb: 1/m + λL/d."""
     fewest = protocol.readout_samples
@@ -98,135 +120,135 @@ def allowance(task: Task, protocol: Protocol, dim: int, classifier: Classifier) 
     return 1 / rarer + protocol.ridge * task.length / dim
 
 
-def _tasks() -> list[tuple[Task, Protocol, int]]:
-    """Tasks, protocols and dimensions that have little in common; the first are the extremes."""
-    given: list[tuple[dict[str, Any], dict[str, Any], int]] = [
-        ({}, {"query_samples": 0.5, "readout_samples": 0.5}, 40),
-        ({}, {"ridge": 0.3}, 40),
-        ({"prevalence": 0.2}, {"bias_step": 5.0}, 20),
-        ({}, {"query_samples": 8.0, "readout_samples": 16.0}, 5),
-        ({}, {"query_samples": 8.0, "readout_samples": 16.0}, 80),
-        ({"strength": 3.0}, {}, 40),
-        ({"length": 8, "strength": 4.0}, {"readout_samples": 3.0}, 40),
-        ({}, {"readout_samples": 1.0}, 80),
-        ({}, {"ridge": 1e-5}, 40),
-        ({"length": 2, "strength": 3.0}, {}, 20),
-        ({"length": 40, "sparsity": 2}, {}, 40),
-        ({"sparsity": 10, "strength": 0.7}, {}, 40),
-    ]
-    return [
-        (replace(claim.PAPER, **task), replace(PROTOCOL, **protocol), dim)
-        for task, protocol, dim in given
-    ]
+class _Part(NamedTuple):
+    """Questions, and what their answers are made into."""
+
+    questions: Sequence[Question]
+    rows: Callable[[claim.Table], Iterable[claim.Table]]
 
 
-Asked = dict[tuple[str, str], list[Question]]
-
-
-def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
+def measure(scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
     """Simulations beside the theory of Gaussian tokens, one thing changed at a time."""
     sizes = _SIZES[scale.name]
-    asked = _on_laws(sizes, scale.seed) | _on_tokens(sizes, scale.seed)
-    table = ask([question for questions in asked.values() for question in questions])
-    dims, token_dims = np.array(sizes.dims, float), np.array(sizes.token_dims, float)
-    parts = [claim.rows(GAP, "reference: 1/d", dims, theory=1 / dims)]
-    for (panel, series), questions in asked.items():
-        keys = {unit.key for question in questions for unit in question.units()}
-        parts += _rows(panel, series, table[table.key.isin(keys)], token_dims)
-    dots = [part for part in parts if part.panel.iloc[0] == RULE]
-    line = np.array([f(part.x.iloc[0] for part in dots) for f in (min, max)])
-    return claim.collect([*parts, claim.rows(RULE, "reference: allowed", line, theory=line)])
+    parts = [*_on_laws(sizes, scale.seed), *_on_tokens(sizes, scale.seed)]
+    answers = ask([question for part in parts for question in part.questions])
+    dims = np.array(sizes.dims, float)
+    yield claim.rows(GAP, "reference: 1/d", dims, theory=1 / dims)
+    for part in parts:
+        yield from part.rows(claim.of(answers, part.questions))
+    rooms = [allowance(*place, kind) for place in _TASKS[: sizes.tasks] for kind in _TWO.values()]
+    line = [min(rooms), max(rooms)]
+    yield claim.rows(RULE, "reference: allowed", line, theory=line)
 
 
-def _on_laws(sizes: _Sizes, seed: int) -> Asked:
+def _on_laws(sizes: _Sizes, seed: int) -> Iterator[_Part]:
     """Theory and exact-in-law simulations of Gaussian tokens."""
-    asked: Asked = {}
 
-    def pair(name: str, task: Task, protocol: Protocol, dim: int, repeats: int) -> list[Question]:
-        theory = Cell(task, _TWO[name], protocol)
+    def pair(
+        kind: Classifier, task: Task, protocol: Protocol, dim: int, repeats: int
+    ) -> list[Question]:
+        theory = Cell(task, kind, protocol)
         return [theory, replace(theory, kind="simulation", dim=dim, repeats=repeats, seed=seed)]
 
-    for name in _TWO:
-        asked[GAP, name], asked[LONG, name] = [], []
+    for name, kind in _TWO.items():
+        gaps: list[Question] = []
+        long: list[Question] = []
         for dim in sizes.dims:
-            asked[GAP, name] += pair(name, claim.PAPER, PROTOCOL, dim, round(sizes.per_dim * dim))
-        for number, (task, protocol, dim) in enumerate(_tasks()[: sizes.tasks]):
-            asked[f"{RULE} {number}", name] = pair(name, task, protocol, dim, sizes.task_repeats)
+            gaps += pair(kind, claim.PAPER, PROTOCOL, dim, round(sizes.per_dim * dim))
         for k in sizes.lengths:  # equally hard for mean pooling, whatever k
             task = replace(claim.PAPER, length=10 * k * k, sparsity=k)
             protocol = replace(PROTOCOL, ridge=PROTOCOL.ridge / k**2)
-            asked[LONG, name] += pair(name, task, protocol, SHORT, sizes.task_repeats)
-    return asked
+            long += pair(kind, task, protocol, SHORT, sizes.task_repeats)
+        yield _Part(gaps, partial(_gaps, name))
+        yield _Part(long, partial(_curves, LONG, name, "length"))
+        for place in _TASKS[: sizes.tasks]:
+            questions = pair(kind, *place, sizes.task_repeats)
+            yield _Part(questions, partial(_rule, name, place[2], allowance(*place, kind)))
 
 
-def _on_tokens(sizes: _Sizes, seed: int) -> Asked:
+def _on_tokens(sizes: _Sizes, seed: int) -> Iterator[_Part]:
     """Token-level simulations of other tokens."""
-    asked: Asked = {}
 
     def cells(name: str, departure: Departure, dims: Sequence[int], times: int) -> list[Question]:
-        cell = Cell(claim.PAPER, _TWO[name], PROTOCOL, "simulation", dims[0])
-        cell = replace(cell, repeats=times * sizes.repeats, seed=seed, sampler="tokens")
-        cell = replace(cell, test_samples=sizes.test_samples)
+        cell = Cell(
+            claim.PAPER, _TWO[name], PROTOCOL, "simulation", dims[0], times * sizes.repeats, seed,
+            "tokens", test_samples=sizes.test_samples,
+        )  # fmt: skip
         return [DepartureCell(replace(cell, dim=dim), departure) for dim in dims]
 
     dims = sizes.token_dims
+    theory: dict[str, Question] = {
+        name: Cell(claim.PAPER, kind, PROTOCOL) for name, kind in _TWO.items()
+    }
     for panel, noises in _NOISES.items():
-        asked[panel, THEORY] = [Cell(claim.PAPER, _TWO["attention"], PROTOCOL)]
+        yield _Part([theory["attention"]], partial(_levels, panel, dims))
         for series, noise in noises.items():
             if panel == ALONG:  # fewer dimensions, more runs
-                asked[panel, series] = cells("attention", noise, (dims[0], dims[-1]), 2)
+                questions = cells("attention", noise, (dims[0], dims[-1]), 2)
             else:
-                asked[panel, series] = cells("attention", noise, dims, 1)
+                questions = cells("attention", noise, dims, 1)
+            yield _Part(questions, partial(_curves, panel, series, "dim"))
             if panel == OBEYS:
-                asked[POOLED + panel, series] = cells("pooled", noise, dims[-1:], 1)
-    asked[POOLED + OBEYS, THEORY] = [Cell(claim.PAPER, _TWO["pooled"], PROTOCOL)]
+                questions = cells("pooled", noise, dims[-1:], 1)
+                yield _Part(questions, partial(_curves, POOLED + panel, series, "dim"))
+    yield _Part([theory["pooled"]], partial(_levels, POOLED + OBEYS, dims))
+    raw = [Departure(correlation=c) for c in sizes.colours]
+    whitened = [Departure(correlation=_CORRELATION, whitening=n) for n in sizes.whitening]
     for name in _TWO:
-        raw = [Departure(correlation=c) for c in sizes.colours]
-        whitened = [Departure(correlation=_CORRELATION, whitening=n) for n in sizes.whitening]
-        for panel, departures in ((RAW, raw), (WHITENED, whitened)):
-            asked[panel, name] = [Cell(claim.PAPER, _TWO[name], PROTOCOL)]
-            for each in departures:
-                asked[panel, name] += cells(name, each, (sizes.colour_dim,), 1)
-    return asked
+        for panel, x, departures in (
+            (RAW, "correlation", raw), (WHITENED, "whitening", whitened),
+        ):  # fmt: skip
+            runs = [
+                cell for each in departures for cell in cells(name, each, (sizes.colour_dim,), 1)
+            ]
+            yield _Part([theory[name], *runs], partial(_curves, panel, name, x))
 
 
-def _rows(panel: str, series: str, answers: claim.Table, dims: FloatArray) -> list[claim.Table]:
-    """The rows of what was asked for a panel and a series; `dims` are those of tokens."""
-    theory, found = answers[answers.kind == "theory"], answers[answers.kind != "theory"]
-    attends = bool((answers.classifier == "attention").all())
-    if panel == GAP:
-        parts = [_gap(f"{series}, test error", theory.test_error, found, "test_error", 1)]
-        return parts + ([_gap(ALIGNED, theory.cosine, found, "cosine", -1)] if attends else [])
-    if panel.startswith(RULE):
-        task, protocol, dim = _tasks()[int(panel.removeprefix(RULE))]
-        gap = float(found.test_error.mean() - theory.test_error.iloc[0])
-        allowed = allowance(task, protocol, dim, _TWO[series])
-        error, count = found.test_error.sem(), float(len(found))
-        numbers = {"simulation": abs(gap), "simulation_error": error, "repeats": count, "y": gap}
-        return [claim.rows(RULE, series, allowed, dim=float(dim), **numbers)]
-    x = {LONG: "length", RAW: "correlation", WHITENED: "whitening"}.get(panel, "dim")
-    parts = []
-    for before, quantity in (("", "test_error"), (COSINE, "cosine")):
-        if quantity == "test_error" or (attends and panel != ALONG):
-            if series == THEORY:
-                level = float(theory[quantity].iloc[0])
-                parts.append(claim.rows(before + panel, series, dims, theory=level))
-                continue
-            part = claim.compare(
-                before + panel, series, answers if x == "length" else found, x, quantity
-            )
-            if panel in (RAW, WHITENED):
-                part = part.assign(theory=float(theory[quantity].iloc[0]))
-            parts.append(part)
-    return parts
+def _split(answers: claim.Table) -> tuple[claim.Table, claim.Table]:
+    """Theory and simulations."""
+    exact = answers.kind == "theory"
+    return answers[exact], answers[~exact]
 
 
-def _gap(
-    series: str, theory: claim.Table, found: claim.Table, quantity: str, sign: int
-) -> claim.Table:
-    """Simulation − theory (or the reverse) against the dimension."""
-    values = found.groupby("dim")[quantity].agg(["mean", "sem", "count"])
-    x = values.index.to_numpy(float)
-    gap = sign * (values["mean"].to_numpy() - float(theory.iloc[0]))
-    error, count = values["sem"].to_numpy(), values["count"].to_numpy(float)
-    return claim.rows(GAP, series, x, simulation=gap, simulation_error=error, repeats=count, dim=x)
+def _gaps(name: str, answers: claim.Table) -> Iterator[claim.Table]:
+    """Simulation − theory against the dimension; the reverse for the cosine, which is too small."""
+    theory, runs = _split(answers)
+    quantities = {f"{name}, test error": ("test_error", 1)}
+    if name == "attention":
+        quantities[ALIGNED] = ("cosine", -1)
+    for series, (quantity, sign) in quantities.items():
+        dots = claim.compare(GAP, series, runs, "dim", quantity)
+        gap = sign * (dots.simulation - float(theory[quantity].iloc[0]))
+        yield dots.assign(simulation=gap, features=np.nan)
+
+
+def _rule(series: str, dim: int, allowed: float, answers: claim.Table) -> Iterator[claim.Table]:
+    """A gap beside what the rule of thumb allows."""
+    theory, runs = (table.test_error for table in _split(answers))
+    gap = float(runs.mean() - theory.iloc[0])
+    numbers = {"simulation": abs(gap), "simulation_error": runs.sem(), "repeats": len(runs)}
+    yield claim.rows(RULE, series, allowed, y=gap, dim=dim, **numbers)
+
+
+def _quantities(panel: str, answers: claim.Table) -> dict[str, str]:
+    """What of the answers is kept, with the panel it goes to."""
+    attends = panel != ALONG and bool((answers.classifier == "attention").all())
+    return {panel: "test_error"} | ({COSINE + panel: "cosine"} if attends else {})
+
+
+def _levels(panel: str, dims: Sequence[int], answers: claim.Table) -> Iterator[claim.Table]:
+    """The theory, which knows no dimension."""
+    for name, quantity in _quantities(panel, answers).items():
+        level = float(answers[quantity].iloc[0])
+        yield claim.rows(name, THEORY, np.array(dims, float), theory=level)
+
+
+def _curves(panel: str, series: str, x: str, answers: claim.Table) -> Iterator[claim.Table]:
+    """Simulations along x, beside the theory if it was asked."""
+    theory, runs = _split(answers)
+    for name, quantity in _quantities(panel, answers).items():
+        if x == "length":
+            yield claim.compare(name, series, answers, x, quantity)
+        else:
+            dots = claim.compare(name, series, runs, x, quantity)
+            yield dots.assign(theory=float(theory[quantity].iloc[0])) if len(theory) else dots

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sparsetoken.figures import Panel
@@ -14,41 +15,33 @@ _STRENGTHS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 _BY_LENGTH, _BY_STRENGTH = "tested at other lengths", "tested at other strengths"
 
 
-def compute(scale: claim.Scale, ask: claim.Ask) -> claim.Table:
-    """Test error of the classifiers of `learning-curves` on tasks they were not trained for."""
-    by_length = [replace(claim.PAPER, length=each) for each in scale.thinned(_LENGTHS)]
-    by_strength = [replace(claim.PAPER, strength=each) for each in scale.thinned(_STRENGTHS)]
-    any_length = [Attention(), Pooled()]  # vectorized knows one length
-    parts = []
-    for panel, x, tasks, classifiers in (
-        (_BY_LENGTH, "test_length", by_length, any_length),
-        (_BY_STRENGTH, "test_strength", by_strength, list(claim.THREE.values())),
-    ):
-        same = {"task": claim.PAPER, "ridge": claim.RIDGE, "readout_samples": 4.0}
-        same |= {"classifier": classifiers, "test_task": tasks}
-        answers = ask(grid(**same) + grid(**same, **claim.finite(scale)))
-        for name, mine in answers.groupby("classifier", sort=False):
-            parts.append(claim.compare(panel, str(name), mine, x, "test_error"))
-    return claim.collect(parts)
-
-
-def judge(table: claim.Table) -> claim.Judgement:
-    """Every dot on its line."""
-    checks = [
-        claim.agreement(rows, str(panel)) for panel, rows in table.groupby("panel", sort=False)
-    ]
-    return claim.Judgement([check for pair in checks for check in pair])
-
-
-CLAIM = claim.Claim(
-    "lengths",
-    "Consequence of Theorems 4 and 5",
-    "The error of a trained classifier on samples of other lengths and strengths is predicted by "
-    "the same scalars.",
-    compute,
-    judge,
-    [
+class Lengths(claim.Claim):
+    source = "Consequence of Theorems 4 and 5"
+    sentence = (
+        "The error of a trained classifier on samples of other lengths and strengths is predicted "
+        "by the same scalars."
+    )
+    panels = (
         Panel(_BY_LENGTH, "length at test time (trained at 10)", "test error", log="xy"),
         Panel(_BY_STRENGTH, "strength at test time (trained at 5)", "test error", log="y"),
-    ],
-)
+    )
+
+    def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
+        """Test error of the classifiers of `learning-curves` on tasks they were not trained for."""
+        by_length = [replace(claim.PAPER, length=x) for x in scale.thinned(_LENGTHS)]
+        by_strength = [replace(claim.PAPER, strength=x) for x in scale.thinned(_STRENGTHS)]
+        any_length = [Attention(), Pooled()]  # vectorized knows one length
+        for panel, x, tasks, classifiers in (
+            (_BY_LENGTH, "test_length", by_length, any_length),
+            (_BY_STRENGTH, "test_strength", by_strength, list(claim.THREE.values())),
+        ):
+            same = {"task": claim.PAPER, "ridge": claim.RIDGE, "readout_samples": 4.0}
+            same |= {"classifier": classifiers, "test_task": tasks}
+            answers = ask(grid(**same) + grid(**same, **claim.finite(scale)))
+            for name, own in answers.groupby("classifier", sort=False):
+                yield claim.compare(panel, str(name), own, x, "test_error")
+
+    def check(self, table: claim.Table) -> Iterator[claim.Check]:
+        """Every dot on its line."""
+        for panel, own in table.groupby("panel", sort=False):
+            yield from claim.agreement(own, str(panel))
