@@ -35,7 +35,8 @@ from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
-from sparsetoken.theory.asymptotics import Fit, solve_many
+from sparsetoken.theory.asymptotics import solve_many
+from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.query_spread import NORMALS, spread_queries
 from sparsetoken.theory.training_sets import (
     FEW_OF_A_CLASS,
