@@ -44,6 +44,8 @@ from sparsetoken.theory.saddle import LEAST_NOISE, equations
 # losses that have kinks (tests/theory/test_fluctuations.py); they are wanted to some percent.
 _NODES, _MANY_NODES, _FEW_ATOMS = 80, 320, 64
 _ORDERS, _TIMES, _REACH = 20, 8, 10.0
+_LEGENDRE, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_TIMES)
+_TIME = 0.5 * (_LEGENDRE + 1), 0.5 * _LEGENDRE_WEIGHTS  # nodes and weights in t from 0 to 1
 _LEAST_RESOLVED = 10 * LEAST_NOISE
 
 
@@ -248,11 +250,3 @@ def _gauss(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     for j in range(1, _ORDERS - 1):
         hermite.append((nodes * hermite[j] - math.sqrt(j) * hermite[j - 1]) / math.sqrt(j + 1))
     return nodes, weights / weights.sum(), np.array(hermite)
-
-
-def _times() -> tuple[FloatArray, FloatArray]:
-    nodes, weights = np.polynomial.legendre.leggauss(_TIMES)
-    return 0.5 * (nodes + 1), 0.5 * weights
-
-
-_TIME = _times()
