@@ -25,7 +25,7 @@ ROOMS = {
         "compression law attention classifiers names protocol queries"
     ).split(),
     "theory": (
-        "query_spread alignment capacity saddle newton asymptotics fluctuations "
+        "query_spread alignment capacity saddle newton fit asymptotics fluctuations "
         "training_sets finite_size prediction"
     ).split(),
     "oracles": (
@@ -155,7 +155,7 @@ def test_doors(path):
             assert any(file.endswith(owner) for owner in owners), f"{file} imports {name}"
 
 
-@pytest.mark.parametrize("name", ["saddle", "newton", "asymptotics", "capacity"])
+@pytest.mark.parametrize("name", ["saddle", "newton", "fit", "asymptotics", "capacity"])
 def test_solver_and_capacity_know_laws_not_tasks(name):
     for imported in imports(ROOT / "theory" / f"{name}.py"):
         parts = imported.split(".")

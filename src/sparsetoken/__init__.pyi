@@ -80,12 +80,12 @@ from .support.estimate import Estimate as Estimate
 from .theory.alignment import align as align
 from .theory.alignment import alignment_rate as alignment_rate
 from .theory.alignment import best_steps as best_steps
-from .theory.asymptotics import Fit as Fit
 from .theory.asymptotics import solve as solve
 from .theory.asymptotics import solve_many as solve_many
 from .theory.asymptotics import solve_square as solve_square
 from .theory.capacity import separability_threshold as separability_threshold
 from .theory.finite_size import FinitePrediction as FinitePrediction
+from .theory.fit import Fit as Fit
 from .theory.prediction import LearningCurve as LearningCurve
 from .theory.prediction import Prediction as Prediction
 from .theory.prediction import capacity as capacity

@@ -25,7 +25,8 @@ from sparsetoken.planning.plan import plan
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.alignment import align
-from sparsetoken.theory.asymptotics import Fit, solve_many
+from sparsetoken.theory.asymptotics import solve_many
+from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.prediction import capacity, learning_curve, predict
 
 SAMPLES = tuple(np.geomspace(0.1, 100.0, 17).tolist())  # of curves, per dimension

@@ -149,6 +149,11 @@ class FeatureLaw:
         )
         return cls(labels, means, scales, weights, np.asarray(noisy), features_per_dim, sampled)
 
+    @cached_property
+    def design(self) -> FloatArray:
+        """Coordinates and a column of ones, (atoms, K + 1): (w, b) @ designᵀ is the mean score."""
+        return np.column_stack([self.means, np.ones(len(self.labels))])
+
     @property
     def prevalence(self) -> float:
         """Probability of a positive sample."""

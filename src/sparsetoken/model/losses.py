@@ -23,6 +23,7 @@ from sparsetoken.support.arrays import Array, FloatArray, floats
 from sparsetoken.support.checks import real, settle
 
 _INF = np.inf
+FARTHEST_BIAS = 60.0  # e^60 is beyond the odds of any task
 
 
 class Loss(Protocol):
@@ -157,3 +158,26 @@ class Logistic(Smooth):
             if np.all(np.abs(step) <= 1e-12 * (1.0 + u)):  # quadratic: the next is below rounding
                 break
         return np.where(mirror, -u, u)
+
+
+def balancing_bias(
+    loss: Loss,
+    positive: float,
+    negative: float,
+    variance: ArrayLike = 0.0,
+    ends: tuple[float, float] = (-FARTHEST_BIAS, FARTHEST_BIAS),
+) -> FloatArray:
+    """The bias b at which weighted classes pull alike: p₊ℓ′(u₊) = p₋ℓ′(u₋), u = prox(±b; V).
+
+    By bisection, for each V; an end where it lies beyond.
+
+    >>> round(float(balancing_bias(Logistic(), 0.8, 0.2)), 6)  # log 4
+    1.386294
+    """
+    low, high = (np.full(np.shape(variance), end) for end in ends)
+    for _ in range(60):  # 120/2⁶⁰: to rounding
+        bias = 0.5 * (low + high)
+        pulls = [loss.slope(loss.prox(label * bias, variance)) for label in (1.0, -1.0)]
+        below = positive * pulls[0] < negative * pulls[1]
+        low, high = np.where(below, bias, low), np.where(below, high, bias)
+    return 0.5 * (low + high)

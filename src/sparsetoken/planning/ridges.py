@@ -20,7 +20,8 @@ from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning.metrics import Metric
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.theory.asymptotics import Fit, solve_many
+from sparsetoken.theory.asymptotics import solve_many
+from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.training_sets import Readouts, class_shares, lone_classes
 
 _WIDE = np.geomspace(1e-4, 100.0, 5)  # ridges to begin with

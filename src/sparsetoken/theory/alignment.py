@@ -30,7 +30,7 @@ import numpy as np
 
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.clouds import normal_cloud
-from sparsetoken.model.losses import Loss
+from sparsetoken.model.losses import FARTHEST_BIAS, Loss, balancing_bias
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
@@ -190,7 +190,8 @@ def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = N
     matrix = spread * free**2 * np.outer(p, p) + np.diag(noise) / query_samples
     if u.any() and prevalence != 0.5:  # else there is no signal, or the bias stays 0
         up, down = np.linalg.solve(matrix, u)
-        bias = _bias_for(loss, -down / up, sign=1 if prevalence > 0.5 else -1)
+        ends = (0.0, FARTHEST_BIAS) if prevalence > 0.5 else (-FARTHEST_BIAS, 0.0)
+        bias = float(balancing_bias(loss, -down / up, 1.0, ends=ends))
         bias = min(bias / (-c * (2 * prevalence - 1)), _LARGEST_STEP)
     if dim is not None:
         return _best_at_size(task, loss, query_samples, dim, readout, bias)
@@ -236,15 +237,3 @@ def _best_at_size(
 @lru_cache(maxsize=1)
 def _few_normals() -> FloatArray:
     return normal_cloud(NORMALS, 0, 64)
-
-
-def _bias_for(loss: Loss, ratio: float, sign: int) -> float:
-    """b of the given sign with ℓ′(−b)/ℓ′(b) nearest to a ratio; that rises with b from 0 to ∞."""
-    low, high = (0.0, 60.0) if sign > 0 else (-60.0, 0.0)
-    for _ in range(60):  # 60/2⁶⁰: to rounding; a ratio beyond is met by an end
-        middle = 0.5 * (low + high)
-        if -float(loss.slope(-middle)) < -ratio * float(loss.slope(middle)):
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)

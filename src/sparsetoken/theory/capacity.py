@@ -74,40 +74,37 @@ def _search(
 
     The objective falls like a Gaussian tail, on which plain Newton steps are far too short.
     """
-    length = 1.0
-    trial = _value(law, point + step)
+
+    def value_at(length: float) -> float:
+        return float(law.weights @ _atoms(law, point + length * step))
+
+    length, trial = 1.0, value_at(1.0)
     while not trial < value:
         length *= 0.5
         if length < 1e-12:
             return None
-        trial = _value(law, point + length * step)
-    while (further := _value(law, point + 2 * length * step)) < trial and length < 1e6:
+        trial = value_at(length)
+    while (further := value_at(2 * length)) < trial and length < 1e6:
         length, trial = 2 * length, further
     return point + length * step
 
 
 def _margins(law: FeatureLaw, point: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """The mean μ of sG + μ for each atom, its derivative (atoms, K+1), and s."""
-    slopes = -np.column_stack([law.means, np.ones(len(law.labels))])
-    slopes *= (law.labels / law.scales)[:, None]
-    return slopes @ point, slopes, float(np.sqrt(1.0 + law.noisy @ point[:-1] ** 2))
+    """t = μ/s of sG + μ for each atom, the derivative of μ (atoms, K+1), and s."""
+    slopes = law.design * (-law.labels / law.scales)[:, None]
+    s = float(np.sqrt(1.0 + law.noisy @ point[:-1] ** 2))
+    return slopes @ point / s, slopes, s
 
 
 def _atoms(law: FeatureLaw, point: FloatArray) -> FloatArray:
     """E[(sG + μ)₊²] of every atom."""
-    mean, _, s = _margins(law, point)
-    t = mean / s
+    t, _, s = _margins(law, point)
     return s * s * ((t * t + 1) * ndtr(t) + t * _density(t))
-
-
-def _value(law: FeatureLaw, point: FloatArray) -> float:
-    return float(law.weights @ _atoms(law, point))
 
 
 def _objective(law: FeatureLaw, point: FloatArray) -> tuple[float, FloatArray, FloatArray]:
     """Value, gradient and Hessian in (w, b)."""
-    mean, slopes, s = _margins(law, point)
-    t = mean / s
+    t, slopes, s = _margins(law, point)
     tail, density = ndtr(t), _density(t)
     p = law.weights
     value = s * s * (p @ ((t * t + 1) * tail + t * density))

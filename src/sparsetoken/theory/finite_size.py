@@ -35,7 +35,8 @@ from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
-from sparsetoken.theory.asymptotics import Fit, solve_many
+from sparsetoken.theory.asymptotics import solve_many
+from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.query_spread import NORMALS, spread_queries
 from sparsetoken.theory.training_sets import (
     FEW_OF_A_CLASS,
@@ -125,27 +126,26 @@ def finite_predictions(
     seed: int = 0,
 ) -> list[FinitePrediction]:
     """One prediction for each protocol; they differ in their readout samples alone."""
-    sizes = [each.counts("predict", dim, classifier.learns_query) for each in protocols]
-    cosine, sharpness = _queries(task, classifier, protocols[0], dim, sizes[0][0], seed)
-    laws = _Laws.of(task, classifier, cosine, sharpness, protocols[0].inverse_temperature)
+    learns = classifier.learns_query
+    sizes = [protocol.counts("predict", dim, learns) for protocol in protocols]
+    laws = _Laws.of(task, classifier, protocols[0], dim, sizes[0][0], seed)
     if dim * laws.full.features_per_dim <= laws.directions:
         raise InvalidInput(
             f"predict: dim must be above {laws.directions} for {classifier!r}, got {dim}"
         )
-    found, near = [], None
+    predictions: list[FinitePrediction] = []
+    near: list[Fit] = []
     for protocol, (_, count) in zip(protocols, sizes, strict=True):
-        sets = _training_sets(task, classifier, protocol, dim, count, laws, near, seed)
-        near = [each.fit for each in sets.readouts]
-        found.append(_prediction(sets, protocol, dim, seed))
-    return found
+        sets = _training_sets(laws, protocol, dim, count, near, seed)
+        near = [readouts.fit for readouts in sets.readouts]
+        predictions.append(_prediction(sets, protocol, dim, seed))
+    return predictions
 
 
 def _queries(
-    task: Task, classifier: Classifier, protocol: Protocol, dim: int, n: int, seed: int
+    task: Task, protocol: Protocol, dim: int, n: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """Cosine and sharpness of every query drawn; those to be evaluated first."""
-    if not classifier.learns_query:
-        return np.zeros(_QUERIES), np.ones(_QUERIES)
     rng = np.random.default_rng(seed)
     if n <= _EXACT:
         count = max(_EVALUATED, min(_QUERIES, _NUMBERS // n))
@@ -171,6 +171,8 @@ def _evenly_ranked(values: FloatArray, count: int) -> NDArray[np.intp]:
 class _Laws:
     """Laws of the queries that are evaluated; `draws` (queries, 2) are of all."""
 
+    task: Task
+    classifier: Classifier
     draws: FloatArray  # cosine and log sharpness
     queries: tuple[Query | None, ...]
     tested: tuple[FeatureLaw, ...]  # to score on
@@ -179,26 +181,23 @@ class _Laws:
 
     @classmethod
     def of(
-        cls,
-        task: Task,
-        classifier: Classifier,
-        cosine: FloatArray,
-        sharpness: FloatArray,
-        beta: float,
+        cls, task: Task, classifier: Classifier, protocol: Protocol, dim: int, n: int, seed: int
     ) -> _Laws:
         """Drafts that share the middle one's choice of atoms; one law where there is no query."""
-        draws = np.column_stack([cosine, np.log(np.maximum(sharpness, 1e-300))])
         if not classifier.learns_query:
             full = classifier.law(task)
             law = full if full.sampled else classifier.draft(task)
-            return cls(draws, (None,), (law,), (law.compressed,), full)
+            return cls(task, classifier, np.zeros((1, 2)), (None,), (law,), (law.compressed,), full)
+        cosine, sharpness = _queries(task, protocol, dim, n, seed)
+        draws = np.column_stack([cosine, np.log(np.maximum(sharpness, 1e-300))])
+        beta = protocol.inverse_temperature
         some = zip(cosine[:_EVALUATED], sharpness[:_EVALUATED], strict=True)
         queries = tuple(Query(float(s * t / beta), float(t / beta), float(t)) for s, t in some)
         middle = queries[len(queries) // 2]
         selection = classifier.draft(task, middle).draft_selection()
         tested = tuple(classifier.draft(task, query) for query in queries)
         solved = tuple(law.selected(*selection) for law in tested)
-        return cls(draws, queries, tested, solved, classifier.law(task, middle))
+        return cls(task, classifier, draws, queries, tested, solved, classifier.law(task, middle))
 
     @property
     def directions(self) -> int:
@@ -206,52 +205,41 @@ class _Laws:
 
 
 def _training_sets(
-    task: Task,
-    classifier: Classifier,
-    protocol: Protocol,
-    dim: int,
-    count: int,
-    laws: _Laws,
-    near: list[Fit] | None,
-    seed: int,
+    laws: _Laws, protocol: Protocol, dim: int, count: int, near: list[Fit], seed: int
 ) -> TrainingSets:
     """Training sets of `count` readout samples: a solve for each query, begun at a fit `near`."""
+    task, learns = laws.task, laws.classifier.learns_query
     samples = count / (dim * laws.full.features_per_dim - laws.directions)
     rare = count * min(task.prevalence, 1 - task.prevalence) < FEW_OF_A_CLASS
-    indices, draws = np.arange(len(laws.queries)), laws.draws[:1]
-    shares = np.ones(1)
-    if rare or classifier.learns_query:
-        draws, shares = laws.draws, np.ones(len(laws.draws))
+    indices, shares = np.arange(len(laws.queries)), np.ones(len(laws.draws))
     if rare:
-        shares = _drawn_shares(task, count, len(draws), seed)
-        if not classifier.learns_query:  # training sets differ in their classes alone
-            first = _evenly_ranked(shares, _SHARES)
-            shares = np.concatenate([shares[first], np.delete(shares, first)])
-            indices = np.zeros(len(first), dtype=int)
+        shares = _drawn_shares(task, count, len(laws.draws) if learns else _QUERIES, seed)
+    if rare and not learns:  # training sets differ in their classes alone
+        first = _evenly_ranked(shares, _SHARES)
+        shares = np.concatenate([shares[first], np.delete(shares, first)])
+        indices = np.zeros(len(first), dtype=int)
+
+    def solved(law: FeatureLaw, place: int, begin: Fit | None = None) -> Fit:
+        law = law.with_prevalence(float(shares[place])) if rare else law
+        return solve_many(law, protocol.loss, protocol.ridge, samples, begin)[0]
+
     sets = _READOUTS if len(indices) > 1 else _MANY_READOUTS
     normals = normal_cloud(laws.directions + 2, seed + 1, sets * len(indices))
     readouts: list[Readouts] = []
     for place, index in enumerate(indices):
-        law = laws.solved[index]
-        law = law.with_prevalence(float(shares[place])) if rare else law
+        begin = near[place] if len(near) == len(indices) else None
         if rare:
             begin = readouts[-1].fit if readouts else None
-        else:
-            begin = near[place] if near and len(near) == len(indices) else None
-        (fit,) = solve_many(law, protocol.loss, protocol.ridge, samples, begin)
+        fit = solved(laws.solved[index], place, begin)
         own = normals[place * sets : (place + 1) * sets]
         of = laws.queries[index], laws.tested[index], fit, count, own
         readouts.append(Readouts.around(*of, within_classes=rare))
     anchor = None
-    if classifier.learns_query:
-        law = laws.full.compressed
-        law = law.with_prevalence(float(shares[len(readouts) // 2])) if rare else law
-        (fit,) = solve_many(law, protocol.loss, protocol.ridge, samples)
-        anchor = replace(fit, law=laws.full)
-    every = np.column_stack([draws, np.log(shares)])
-    return TrainingSets(
-        task, classifier, tuple(readouts), every, tuple(lone_classes(task, count)), anchor
-    )
+    if learns:
+        anchor = replace(solved(laws.full.compressed, len(readouts) // 2), law=laws.full)
+    every = np.column_stack([np.broadcast_to(laws.draws, (len(shares), 2)), np.log(shares)])
+    one_class = tuple(lone_classes(task, count))
+    return TrainingSets(task, laws.classifier, tuple(readouts), every, one_class, anchor)
 
 
 def _drawn_shares(task: Task, n: int, count: int, seed: int) -> FloatArray:
@@ -269,7 +257,9 @@ def _drawn_shares(task: Task, n: int, count: int, seed: int) -> FloatArray:
 def _prediction(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> FinitePrediction:
     """The numbers of a sample of training sets."""
     error = sets.average()
-    fits = [each.fit for each in sets.readouts]
+    fits = [readouts.fit for readouts in sets.readouts]
+    # on the atoms that test errors are computed on
+    train_errors = [replace(each.fit, law=each.law).train_error for each in sets.readouts]
     useless = cosine = sharpness = None
     if sets.classifier.learns_query:
         cosine, sharpness = _mean(sets.draws[:, 0]), _mean(np.exp(sets.draws[:, 1]))
@@ -283,7 +273,7 @@ def _prediction(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> 
         test_error=error.mean,
         spread=error.spread,
         useless=useless,
-        train_error=sets.over_queries([_train_error(each) for each in sets.readouts]).mean,
+        train_error=sets.over_queries(train_errors).mean,
         train_loss=sets.over_queries([fit.train_loss for fit in fits]).mean,
         bias=sets.over_queries([fit.bias for fit in fits]).mean,
         cosine=cosine,
@@ -293,11 +283,6 @@ def _prediction(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> 
 
 def _mean(values: FloatArray) -> Estimate:
     return Estimate(values.mean(), values.std(ddof=1) / math.sqrt(len(values)))
-
-
-def _train_error(of: Readouts) -> float:
-    """The fit's, on the atoms that test errors are computed on."""
-    return replace(of.fit, law=of.law).train_error
 
 
 def _useless(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> Estimate:

@@ -36,15 +36,17 @@ import numpy as np
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import ConvergenceError
-from sparsetoken.theory import saddle
-from sparsetoken.theory.asymptotics import Fit
+from sparsetoken.theory.fit import Fit
+from sparsetoken.theory.saddle import LEAST_NOISE, equations
 
 # Quadrature: equidistant nodes of the noise (the more the fewer atoms there are to blur a kink),
 # Hermite polynomials, nodes in t. Twice as many change standard deviations by 2 % at most, with
 # losses that have kinks (tests/theory/test_fluctuations.py); they are wanted to some percent.
 _NODES, _MANY_NODES, _FEW_ATOMS = 80, 320, 64
 _ORDERS, _TIMES, _REACH = 20, 8, 10.0
-_LEAST_RESOLVED = 10 * saddle.LEAST_NOISE
+_LEGENDRE, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_TIMES)
+_TIME = 0.5 * (_LEGENDRE + 1), 0.5 * _LEGENDRE_WEIGHTS  # nodes and weights in t from 0 to 1
+_LEAST_RESOLVED = 10 * LEAST_NOISE
 
 
 def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
@@ -100,8 +102,7 @@ class _Response:
 
 def _response(fit: Fit, law: FeatureLaw) -> _Response:
     """From the Jacobian of the scale-free equations, whose rows are gradients of S, rescaled."""
-    problem = saddle.Saddle(law, fit.loss, np.array([fit.ridge]), np.array([fit.samples_per_dim]))
-    _, jacobians = saddle.equations(problem, fit.state[None])
+    _, jacobians = equations(fit.problem(law), fit.state[None])
     size = len(law.noisy)
     rho, chi, alpha = fit.rest, fit.susceptibility, fit.samples_per_dim
     r = fit.noise
@@ -249,11 +250,3 @@ def _gauss(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     for j in range(1, _ORDERS - 1):
         hermite.append((nodes * hermite[j] - math.sqrt(j) * hermite[j - 1]) / math.sqrt(j + 1))
     return nodes, weights / weights.sum(), np.array(hermite)
-
-
-def _times() -> tuple[FloatArray, FloatArray]:
-    nodes, weights = np.polynomial.legendre.leggauss(_TIMES)
-    return 0.5 * (nodes + 1), 0.5 * weights
-
-
-_TIME = _times()

@@ -9,20 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsetoken.support.arrays import FloatArray
-from sparsetoken.theory.saddle import (
-    Point,
-    Saddle,
-    equations,
-    population_equations,
-    population_start,
-    starting_point,
-)
+from sparsetoken.support.arrays import FloatArray, IntArray
+from sparsetoken.theory.saddle import Point, Saddle, equations, start_at_the_bias, starting_point
 
 CERTIFIED = 1e-9  # largest residual of a solution
 LONGEST_LOG_STEP = 1.5
@@ -30,8 +21,7 @@ MOST_STEPS = 60
 SHORTEST = 1e-9  # part of a step that is tried
 _RARE_SHARE = 0.05  # of a class: from there on cold starts are safe
 
-
-Solved = tuple[FloatArray, FloatArray, NDArray[np.intp]]  # states, residuals, evaluations
+Solved = tuple[FloatArray, FloatArray, IntArray]  # states, residuals, evaluations
 
 
 def newton(
@@ -42,11 +32,9 @@ def newton(
     A step changes a logarithm by at most 1.5 and must reduce ‖g‖; each problem has its own step
     length and stops when it is solved, or when no length above the `shortest` helps.
     """
-    logs = state.shape[1] - len(problem.law.noisy) - 1  # 2, or 0 in the population limit
-    evaluate = equations if logs else population_equations
     state = state.copy()
     with np.errstate(all="ignore"):  # whatever a start gives, the residual certifies the end
-        g, jacobian = evaluate(problem, state)
+        g, jacobian = equations(problem, state)
     count = np.ones(len(state), dtype=np.intp)
     alive = np.ones(len(state), dtype=bool)
     for _ in range(MOST_STEPS):
@@ -57,14 +45,14 @@ def newton(
         usable = np.isfinite(step).all(axis=1)
         alive[active[~usable]] = False
         active, step = active[usable], step[usable]
-        if logs:
-            longest = np.abs(step[:, -logs:]).max(axis=1)
+        if not problem.population:  # the last two unknowns are logarithms
+            longest = np.abs(step[:, -2:]).max(axis=1)
             step *= np.minimum(1.0, LONGEST_LOG_STEP / np.maximum(longest, 1e-300))[:, None]
         length = 1.0
         while len(active) and length > shortest:
             trial = state[active] + length * step
             with np.errstate(all="ignore"):  # a wild trial may overflow: it is then refused
-                new_g, new_jacobian = evaluate(problem.subset(active), trial)
+                new_g, new_jacobian = equations(problem.subset(active), trial)
             count[active] += 1
             size = np.linalg.norm(new_g, axis=1)
             better = size < (1 - 1e-4 * length) * np.linalg.norm(g[active], axis=1)
@@ -80,15 +68,15 @@ def newton(
 def continuation(problem: Saddle, tolerance: float) -> Solved:
     """One problem by way of larger ridges, for the few on which Newton's cold start gets stuck.
 
-    Under a ridge so large that w is small, the bias alone balances the classes: a scalar equation.
-    From there the ridge falls by factors (ten, less where a step fails) to its value, each
-    solution, extrapolated, starting the next. Returns what `newton` does.
+    Under a ridge so large that w is small, the bias alone balances the classes. From there
+    the ridge falls by factors (ten, less where a step fails) to its value, each solution,
+    extrapolated, starting the next. Returns what `newton` does.
     """
     target = float(problem.ridge[0])
     size = float(problem.law.weights @ problem.law.scales**2)  # of κ̂, what a ridge is added to
     ridge, floor = max(target, 1e4 * size), 1e-14 * size  # the floor stands for no ridge
-    state = _balance_bias(replace(problem, ridge=np.array([ridge])))
-    state, residual, count = newton(replace(problem, ridge=np.array([ridge])), state, tolerance)
+    rung = replace(problem, ridge=np.array([ridge]))
+    state, residual, count = newton(rung, start_at_the_bias(rung), tolerance)
     slope, factor = np.zeros_like(state), 10.0  # ∂state/∂log ridge
     while residual[0] <= CERTIFIED and ridge > target and factor > 1.001:
         lower = max(ridge / factor, target) if ridge > floor else target
@@ -105,21 +93,6 @@ def continuation(problem: Saddle, tolerance: float) -> Solved:
     return state, residual if ridge == target else np.array([np.inf]), count
 
 
-def _balance_bias(problem: Saddle) -> FloatArray:
-    """The starting point with the bias that makes E[yψ] = 0, by bisection."""
-    state = starting_point(problem)
-    signed = problem.law.weights * problem.law.labels
-    low, high = -1e3, 1e3  # losses bend at margins of order one
-    for _ in range(60):  # to rounding
-        state[:, -3] = 0.5 * (low + high)
-        at = Point(problem, state[:, :-2], np.exp(state[:, -2]), np.exp(state[:, -1]))
-        if (at.moments.psi @ signed)[0] > 0:
-            high = float(state[0, -3])
-        else:
-            low = float(state[0, -3])
-    return state
-
-
 def population_minimum(problem: Saddle, tolerance: float) -> Solved:
     """One problem at α = ∞ as what it is, a convex minimisation; returns what `newton` does.
 
@@ -130,14 +103,14 @@ def population_minimum(problem: Saddle, tolerance: float) -> Solved:
 
     def objective(wb: FloatArray) -> float:
         r = Point.noise_of(problem, wb, np.zeros(len(wb)))
-        values = loss.mean_value(law.labels * (wb @ problem.design.T), law.scales * r[:, None], 0.0)
+        values = loss.mean_value(law.labels * (wb @ law.design.T), law.scales * r[:, None], 0.0)
         return float(values[0] @ law.weights + 0.5 * ridge * wb[0, :-1] @ wb[0, :-1])
 
-    state = population_start(problem)
+    state = starting_point(problem)
     with np.errstate(all="ignore"):  # a wild trial may overflow: it is then refused
         value, damping, count = objective(state), 1e-12, 1
         for _ in range(10 * MOST_STEPS):
-            g, jacobian = population_equations(problem, state)
+            g, jacobian = equations(problem, state)
             count += 1
             if np.abs(g).max() <= tolerance or damping > 1e6:
                 break
@@ -159,7 +132,8 @@ def from_population(problem: Saddle, tolerance: float) -> Solved:
     where little noise is left to smooth a loss with kinks.
     """
     law = problem.law
-    wb, _, first = population_minimum(problem, tolerance)
+    limit = replace(problem, alpha=np.full(len(problem.alpha), np.inf))
+    wb, _, first = population_minimum(limit, tolerance)
     nothing = np.zeros(len(wb))
     moments = Point(problem, wb, nothing, nothing).moments
     mass = law.weights * law.scales**2
@@ -176,29 +150,24 @@ def through_prevalence(problem: Saddle, tolerance: float) -> Solved:
 
     The rarer class's share falls by factors of four from 5 % to its own, each solution,
     extrapolated, starting the next: two or three dozen evaluations under a small ridge, where a
-    cold start may get stuck. The residual is inf where a step fails, or classes are less unequal.
+    cold start may get stuck. The residual is inf where classes are less unequal.
     """
     law, share = problem.law, min(problem.law.prevalence, 1 - problem.law.prevalence)
-    failed = starting_point(problem), np.full(1, np.inf), np.zeros(1, dtype=np.intp)
+    count = np.zeros(1, dtype=np.intp)
     if share > _RARE_SHARE / 4:
-        return failed
+        return starting_point(problem), np.full(1, np.inf), count
     steps = math.ceil(math.log(_RARE_SHARE / share) / math.log(4.0))
-    state, last, count = None, None, np.zeros(1, dtype=np.intp)
-    residual = np.full(1, np.inf)
+    path: list[FloatArray] = []
     for rare in np.geomspace(_RARE_SHARE, share, steps + 1):
         prevalence = rare if law.prevalence < 0.5 else 1 - rare
         easier = law if rare == share else law.with_prevalence(float(prevalence))
         rung = replace(problem, law=easier)
-        if state is None:
-            start = starting_point(rung)
-        else:
-            start = state if last is None else 2 * state - last
-        new, residual, more = newton(rung, start, tolerance)
+        start = 2 * path[-1] - path[-2:][0] if path else starting_point(rung)
+        state, residual, more = newton(rung, start, tolerance)
         count = count + more
         if not residual[0] <= CERTIFIED:
-            return failed[0], failed[1], count
-        last, state = state, new
-    assert state is not None
+            break
+        path.append(state)
     return state, residual, count
 
 
@@ -207,8 +176,9 @@ OTHER_ROUTES = (through_prevalence, from_population, continuation)
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Solve each system; a singular one in the sense of least squares."""
+    columns = right[..., None]
     try:
-        solution: Any = np.linalg.solve(matrix, right[..., None])
+        solution = np.linalg.solve(matrix, columns)
     except np.linalg.LinAlgError:
-        solution = np.linalg.pinv(matrix) @ right[..., None]
-    return solution[..., 0]
+        solution = np.linalg.pinv(matrix) @ columns
+    return np.asarray(solution[..., 0], dtype=float)

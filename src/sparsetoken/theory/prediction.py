@@ -8,14 +8,13 @@ for each, so its readout sees n/p = readout_samples/L.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from sparsetoken.model.classifiers import Classifier, Query
-from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
@@ -24,19 +23,21 @@ from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.alignment import align
-from sparsetoken.theory.asymptotics import Fit, solve_many
+from sparsetoken.theory.asymptotics import solve_many
 from sparsetoken.theory.capacity import separability_threshold
 from sparsetoken.theory.finite_size import FinitePrediction, finite_predictions
+from sparsetoken.theory.fit import Fit
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(Fit):
     """What a classifier trained by the protocol does, in the limit of many dimensions.
 
-    Every number of the `fit` is here too; `query` is None for a classifier without a learned one.
+    The `Fit` of its readout, with where that comes from; `query` is None for a classifier without a
+    learned one.
 
     >>> from sparsetoken import Attention
     >>> p = predict(Task(length=10, sparsity=1, strength=5.0), Attention(), Protocol())
@@ -48,61 +49,11 @@ class Prediction:
     classifier: Classifier
     protocol: Protocol
     query: Query | None
-    fit: Fit
 
     @property
-    def test_error(self) -> Estimate:
-        """Probability that a fresh sample is misclassified."""
-        return self.fit.test_error
-
-    @property
-    def train_error(self) -> Estimate:
-        """Fraction of the readout's training samples that are misclassified."""
-        return self.fit.train_error
-
-    @property
-    def train_loss(self) -> Estimate:
-        """Mean loss on the readout's training samples, without the ridge term."""
-        return self.fit.train_loss
-
-    @property
-    def auc(self) -> Estimate:
-        """Probability that a fresh positive sample scores above a fresh negative one."""
-        return self.fit.auc
-
-    @property
-    def bias(self) -> float:
-        """b of the fitted readout."""
-        return self.fit.bias
-
-    @property
-    def scores(self) -> Scores:
-        """Test scores of both classes: error rates, average precision, sensitivity, …"""
-        return self.fit.scores
-
-    @property
-    def residual(self) -> float:
-        """Largest scale-free residual of the equations solved, at most 1e-9; see `fit.gap`."""
-        return self.fit.residual
-
-    @property
-    def iterations(self) -> int:
-        """Evaluations of the equations it took."""
-        return self.fit.iterations
-
-    @property
-    def converged(self) -> bool:
-        """Always True: a fit that does not converge raises `ConvergenceError`."""
-        return self.fit.converged
-
-    @property
-    def objective(self) -> str:
-        """What stage 4 minimised, in words."""
-        return self.fit.objective
-
-    def roc(self, points: int = 201) -> tuple[FloatArray, FloatArray]:
-        """False and true positive rates, both rising from 0 to 1; two arrays."""
-        return self.fit.roc(points)
+    def fit(self) -> Fit:
+        """The prediction itself: a fit with more to it."""
+        return self
 
     def on(self, other_task: Task) -> Scores:
         """The trained classifier met with another task: length generalisation, any shift.
@@ -119,7 +70,7 @@ class Prediction:
         why = self.classifier.possible(other_task, trained_on=self.task)
         if why is not None:
             raise InvalidInput(f"Prediction: on(other_task): {why}")
-        return self.classifier.frozen(self.query).scores(other_task, self.fit.readout)
+        return self.classifier.frozen(self.query).scores(other_task, self.readout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +93,6 @@ class LearningCurve(Sequence[Any]):
         if isinstance(index, slice):
             return LearningCurve(self.readout_samples[index], self.predictions[index])
         return self.predictions[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.predictions)
 
     def _column(self, name: str) -> FloatArray:
         return np.array([getattr(prediction, name) for prediction in self.predictions])
@@ -206,33 +154,42 @@ def predict(
     *,
     seed: int = 0,
 ) -> Prediction | FinitePrediction:
-    """Train the classifier on the task by the protocol: in the limit, or in `dim` dimensions.
+    """What a classifier does on a task when it was trained by a protocol, without simulating it.
+
+    The query after stages 1–3 (`align`) gives the law of the features, and the readout fitted to
+    them is the solution of the equations in `theory/saddle.py`. Without `dim` that is the limit of
+    many dimensions, in which all training sets are alike. With it, numbers are means over training
+    sets of n₀ = query_samples·d and n₁ = readout_samples·d samples.
 
     Parameters
     ----------
-    task, classifier, protocol
-        What is learned, by what, how.
+    task : Task
+        What a sample is.
+    classifier : Classifier
+        `Attention()`, `Pooled()`, `Vectorized()`, or one of your own.
+    protocol : Protocol
+        How it is trained: numbers of samples, loss, ridge, steps.
     dim : int, optional
-        Embedding dimension d: then means over training sets of n₀ = query_samples·d and
-        n₁ = readout_samples·d samples, with the spread between them. Without it the limit of many
-        dimensions, in which all training sets are alike.
+        Embedding dimension d, at least 3.
     seed : int
         Of the training sets drawn, where `dim` is given.
 
     Returns
     -------
     Prediction or FinitePrediction
-        `.test_error`, `.train_error`, `.train_loss`, `.auc`, `.roc()`, `.on(other_task)`; with
-        `dim` also `.spread` and `.useless`.
+        `.test_error`, `.train_error`, `.train_loss`, `.auc`, `.bias`, `.roc()`, `.on(other_task)`;
+        with `dim` also `.spread`, the standard deviation of the test error between training sets,
+        and `.useless`, the chance of a query that does not help.
 
     Raises
     ------
     InvalidInput
-        For values that are not allowed.
+        For an argument of the wrong kind or beyond its bounds, or a classifier that is not defined
+        on the task.
     NoMinimiserError
-        Without a ridge, where there is nothing to find.
+        Without a ridge, where the data are separable or the readout is not unique.
     ConvergenceError
-        If a certified residual is not reached.
+        If the equations' residual stays above 1e-9.
 
     Examples
     --------
@@ -262,9 +219,30 @@ def learning_curve(
     *,
     seed: int = 0,
 ) -> LearningCurve:
-    """`predict` at many numbers of readout samples per dimension, solved together.
+    """`predict` at many numbers of readout samples, solved together.
 
-    With `dim` the same queries, drawn once, serve all of them.
+    Parameters
+    ----------
+    task, classifier, protocol
+        As in `predict`; `protocol.readout_samples` is not used.
+    readout_samples : sequence of float
+        α₁ = n₁/d, samples per embedding dimension; inf is allowed without `dim`.
+    dim : int, optional
+        Embedding dimension, as in `predict`. The same queries, drawn once, serve all numbers of
+        samples.
+    seed : int
+        Of the training sets drawn, where `dim` is given.
+
+    Returns
+    -------
+    LearningCurve
+        A sequence of predictions; `.readout_samples`, `.test_error`, `.train_error`, `.train_loss`,
+        `.auc` and `.spread` are arrays, `.to_frame()` is a table.
+
+    Raises
+    ------
+    InvalidInput, NoMinimiserError, ConvergenceError
+        As in `predict`.
 
     Examples
     --------
@@ -291,20 +269,47 @@ def learning_curve(
     if dim is not None:
         finite = finite_predictions(task, classifier, protocols, dim, seed)
         return LearningCurve(samples, tuple(finite))
-    query, law = trained_law(task, classifier, protocol)
+    query = align(task, protocol) if classifier.learns_query else None
+    law = classifier.law(task, query)
     fits = solve_many(law, protocol.loss, protocol.ridge, samples / law.features_per_dim)
-    predictions = tuple(
-        Prediction(task, classifier, each, query, fit)
-        for each, fit in zip(protocols, fits, strict=True)
-    )
-    return LearningCurve(samples, predictions)
+    predictions = []
+    for at, fit in zip(protocols, fits, strict=True):
+        solution = {field.name: getattr(fit, field.name) for field in fields(fit)}
+        predictions.append(
+            Prediction(**solution, task=task, classifier=classifier, protocol=at, query=query)
+        )
+    return LearningCurve(samples, tuple(predictions))
 
 
 def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = None) -> Estimate:
-    """Samples per embedding dimension below which the training data are linearly separable.
+    r"""Samples per embedding dimension below which the training data are linearly separable.
 
-    A number, exact for linear classifiers; for attention it carries a `standard_error` (see
-    `separability_threshold`). A learned query (`Attention()`) needs the protocol that teaches it.
+    α* = p/d / min_{w,b} E[(sG − y(Σ m_k w_k + b)/σ)₊²], s² = 1 + Σ_noisy w_k² (Conjecture 1;
+    `theory/capacity.py`). With fewer than α*·d samples some readout classifies all of them rightly,
+    whatever it does on others.
+
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    classifier : Classifier
+        Whose features are separated.
+    protocol : Protocol, optional
+        Teaches a learned query, and must then be given (or freeze the query:
+        `Attention(cosine=…, sharpness=…)`). Its readout samples, loss and ridge do not matter.
+
+    Returns
+    -------
+    Estimate
+        α*. Exact for linear classifiers; with a `standard_error` for attention, whose law is
+        sampled. inf where it is beyond what the law resolves.
+
+    Raises
+    ------
+    InvalidInput
+        For an argument of the wrong kind, or a learned query without its protocol.
+    ConvergenceError
+        If the minimum is not reached.
 
     Examples
     --------
@@ -324,11 +329,3 @@ def capacity(task: Task, classifier: Classifier, protocol: Protocol | None = Non
     threshold = separability_threshold(law)
     scale = law.features_per_dim
     return Estimate(threshold * scale, threshold.standard_error * scale)
-
-
-def trained_law(
-    task: Task, classifier: Classifier, protocol: Protocol
-) -> tuple[Query | None, FeatureLaw]:
-    """The query after stages 1–3 (None without one) and the law of the features it gives."""
-    query = align(task, protocol) if classifier.learns_query else None
-    return query, classifier.law(task, query)

@@ -17,17 +17,14 @@ Every function takes a batch of problems on one law: leading axis `problems`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.model.losses import Loss
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.model.losses import Loss, balancing_bias
+from sparsetoken.support.arrays import FloatArray, IntArray
 
 _RARE, _STRONG = 0.01, 0.05  # share of a class and ridge with a cold start of their own
-_FARTHEST_BIAS = 60.0  # e^60 is beyond the odds of any task
 LEAST_NOISE = 1e-6  # r is kept above this where it vanishes: an error of its square
 
 
@@ -40,13 +37,19 @@ class Saddle:
     ridge: FloatArray
     alpha: FloatArray
 
-    @cached_property
-    def design(self) -> FloatArray:
-        """Coordinates and a column of ones, (atoms, K + 1): (w, b) @ designᵀ is the mean score."""
-        return np.column_stack([self.law.means, np.ones(len(self.law.labels))])
+    @property
+    def population(self) -> bool:
+        """Whether these are population limits, α = ∞: all problems of a batch are, or none."""
+        return bool(np.isinf(self.alpha[0]))
 
-    def subset(self, chosen: NDArray[np.intp]) -> Saddle:
+    def subset(self, chosen: IntArray) -> Saddle:
         return Saddle(self.law, self.loss, self.ridge[chosen], self.alpha[chosen])
+
+
+def unpacked(state: FloatArray, directions: int) -> tuple[FloatArray, float, float, float]:
+    """w, b, ρ and χ of one state (w, b, log ρ, log χ), or (w, b) in the population limit."""
+    rest, chi = np.exp(state[-2:]) if len(state) > directions + 1 else (0.0, 0.0)
+    return state[:directions].copy(), float(state[directions]), float(rest), float(chi)
 
 
 def square_solution(problem: Saddle) -> FloatArray:
@@ -69,7 +72,7 @@ def square_solution(problem: Saddle) -> FloatArray:
             break
     shrink = 1.0 / (1.0 + square * chi[:, None])
     wb = _linear_readout(problem, shrink)
-    gap = wb @ problem.design.T - law.labels  # ω − y without its noise
+    gap = wb @ law.design.T - law.labels  # ω − y without its noise
     signal = wb[:, :-1] ** 2 @ law.noisy
     factor = alpha * chi**2
     own = factor * (shrink**2 @ (p * square**2))
@@ -79,7 +82,7 @@ def square_solution(problem: Saddle) -> FloatArray:
 
 def _linear_readout(problem: Saddle, shrink: FloatArray) -> FloatArray:
     """(w, b) of the square loss given the factors 1/(1+V); shape (problems, K + 1)."""
-    law, design = problem.law, problem.design
+    law, design = problem.law, problem.law.design
     weight = shrink * law.weights
     matrix = np.einsum("pa,ak,aj->pkj", weight, design, design, optimize=True)
     index = np.arange(len(law.noisy))
@@ -93,9 +96,12 @@ def starting_point(problem: Saddle) -> FloatArray:
 
     The parabola (k/2)(x − T)² has the loss's slope and curvature at u = prox(0; V̄), the margin
     that a training point of score zero is pulled to. For it the square loss's closed form
-    holds with λ/k: w, b, ρ scale by T, χ by 1/k.
+    holds with λ/k: w, b, ρ scale by T, χ by 1/k. In the population limit, the minimiser of the
+    square loss.
     """
     law, loss = problem.law, problem.loss
+    if problem.population:
+        return _linear_readout(problem, np.ones((len(problem.ridge), len(law.labels))))
     mean_square = law.weights @ law.scales**2
     margin = np.zeros(len(problem.alpha))
     for _ in range(3):  # each sees the last one's prox: closer is not worth a fourth
@@ -110,10 +116,10 @@ def starting_point(problem: Saddle) -> FloatArray:
     held_down = problem.ridge > _STRONG * mean_square
     if min(law.prevalence, 1 - law.prevalence) > _RARE or not held_down.any():
         return state
-    return np.where(held_down[:, None], _start_at_the_bias(problem), state)
+    return np.where(held_down[:, None], start_at_the_bias(problem), state)
 
 
-def _start_at_the_bias(problem: Saddle) -> FloatArray:
+def start_at_the_bias(problem: Saddle) -> FloatArray:
     """Another cold start, for very unequal classes: the bias that balances them when w = 0, and the
     first-order answer of w, ρ and χ to it: two to six evaluations from there where the ridge is
     beyond `_STRONG` times the features' variance, instead of up to a thousand."""
@@ -121,14 +127,8 @@ def _start_at_the_bias(problem: Saddle) -> FloatArray:
     p, square = law.weights, law.scales**2
     mean_square = float(p @ square)
     chi = 1.0 / (alpha * (ridge + 0.25 * mean_square))
-    low, high = np.full(len(alpha), -_FARTHEST_BIAS), np.full(len(alpha), _FARTHEST_BIAS)
-    for _ in range(60):  # halved 60 times: to rounding
-        bias = 0.5 * (low + high)
-        pull = [loss.slope(loss.prox(y * bias, mean_square * chi)) for y in (1.0, -1.0)]
-        above = law.prevalence * pull[0] > (1 - law.prevalence) * pull[1]
-        low, high = np.where(above, low, bias), np.where(above, bias, high)
     wb = np.zeros((len(alpha), len(law.noisy) + 1))
-    wb[:, -1] = bias
+    wb[:, -1] = balancing_bias(loss, law.prevalence, 1 - law.prevalence, mean_square * chi)
     moments = Point(problem, wb, np.full(len(alpha), LEAST_NOISE), chi).moments
     kappa = moments.delta @ (p * square)
     chi = 1.0 / (alpha * (ridge + kappa))
@@ -148,7 +148,7 @@ class Point:
         self.r = self.noise_of(problem, wb, rho)
         self.variance = law.scales**2 * chi[:, None]  # (problems, atoms)
         self.moments = problem.loss.moments(
-            law.labels * (wb @ problem.design.T), law.scales * self.r[:, None], self.variance
+            law.labels * (wb @ law.design.T), law.scales * self.r[:, None], self.variance
         )
         # ∂r/∂x for x = (w, b, log ρ, log χ)
         self.dr = np.zeros((len(wb), wb.shape[1] + 2))
@@ -170,7 +170,7 @@ class Point:
         The margin moves by ∂x = y·∂μ + σG·∂r, so E[∂F/∂x] (`mean`), E[G ∂F/∂x] (`noise`) and
         E[∂F/∂log χ] (`log_chi`), one number a problem and atom, are all it takes.
         """
-        law, design = self._problem.law, self._problem.design
+        law, design = self._problem.law, self._problem.law.design
         result = ((noise * law.scales) @ of)[..., None] * self.dr[:, None, :]
         result[..., :-2] += ((mean * law.labels)[:, None, :] * of.T) @ design
         result[..., -1] += log_chi @ of
@@ -194,7 +194,7 @@ def _readout_rows(
     along = at.derivative((p * law.scales)[:, None], delta_noise, x * m.delta_noise_squared, by_log)
     dc = (along[:, 0] - c[:, None] * at.dr) / r
 
-    signed = (p * law.labels)[:, None] * problem.design  # (atoms, K + 1)
+    signed = (p * law.labels)[:, None] * law.design  # (atoms, K + 1)
     rows = psi @ signed
     jacobian = at.derivative(signed, delta, delta_noise, psi - variance * psi_delta)
     ridge = x * problem.ridge[:, None]
@@ -207,7 +207,12 @@ def _readout_rows(
 
 
 def equations(problem: Saddle, state: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Residuals g (problems, K + 3) and their derivatives (problems, K + 3, K + 3)."""
+    """Residuals g (problems, K + 3) and their derivatives (problems, K + 3, K + 3).
+
+    K + 1 in place of K + 3 in the population limit.
+    """
+    if problem.population:
+        return _population_equations(problem, state)
     law, ridge, alpha = problem.law, problem.ridge, problem.alpha
     p, variance = law.weights, law.scales**2
     wb, rho, chi = state[:, :-2], np.exp(state[:, -2]), np.exp(state[:, -1])
@@ -238,7 +243,7 @@ def equations(problem: Saddle, state: FloatArray) -> tuple[FloatArray, FloatArra
     return g, np.concatenate([d_rows, d_rho[:, None], d_chi[:, None]], axis=1)
 
 
-def population_equations(problem: Saddle, state: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _population_equations(problem: Saddle, state: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The same at α = ∞ for the state (w, b), relative to (λ + κ̂)(‖w‖ + 1/σ̄)."""
     nothing, one = np.zeros(len(state)), np.ones(len(state))
     at = Point(problem, state, nothing, nothing)
@@ -248,8 +253,3 @@ def population_equations(problem: Saddle, state: FloatArray) -> tuple[FloatArray
     scale = np.repeat((1.0 / ((problem.ridge + c) * size))[:, None], state.shape[1], axis=1)
     scale[:, -1] *= deviation
     return rows * scale, d_rows[..., :-2] * scale[..., None]
-
-
-def population_start(problem: Saddle) -> FloatArray:
-    """The population minimiser of the square loss, (w, b); shape (problems, K + 1)."""
-    return _linear_readout(problem, np.ones((len(problem.ridge), len(problem.law.labels))))

@@ -29,7 +29,7 @@ from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.estimate import Estimate
-from sparsetoken.theory.asymptotics import Fit
+from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.fluctuations import readout_covariance
 from sparsetoken.theory.query_spread import gauss_nodes
 
@@ -144,8 +144,7 @@ class Readouts:
         """Readouts (sets, K + 1) and points (points, K + 1): Φ of their product is the chance that
         a readout errs at a point."""
         noises = np.sqrt(1 + self.weights**2 @ law.noisy)  # at least 1: nothing to divide by is 0
-        scaled = -law.labels / law.scales
-        design = np.column_stack([law.means, np.ones(len(scaled))]) * scaled[:, None]
+        design = law.design * (-law.labels / law.scales)[:, None]
         return np.column_stack([self.weights, self.biases]) / noises[:, None], design
 
 

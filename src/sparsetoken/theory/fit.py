@@ -1,0 +1,166 @@
+r"""`Fit`: the fitted readout and what it achieves (Theorems 4 and 5), as data.
+
+With μ = Σ m_k w_k + b the mean score of an atom, r the noise of scores and V = σ²χ,
+
+    test error   E Φ(−yμ/(σr))                 train loss   E ℓ(prox(ω; V)),  ω = μ + σrG
+    train error  E Φ((Vℓ′(0) − yμ)/(σr)):  prox(ω; V) has the wrong sign iff yω < Vℓ′(0).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from sparsetoken.model.law import FeatureLaw, Readout
+from sparsetoken.model.losses import Loss
+from sparsetoken.model.scores import Scores
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.estimate import Estimate
+from sparsetoken.theory.saddle import LEAST_NOISE, Saddle, equations, unpacked
+
+_SOME_POINTS = 512  # of a sampled law, on which the standard error of a training loss is found
+
+
+class Gap(NamedTuple):
+    """What it costs to solve on fewer atoms than the law has; zero where all were used."""
+
+    residual: float  # of the solution, on the law itself
+    test_error: float  # how far it is from that of the law's own solution
+    train_loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The fitted readout and what it achieves, in the limit.
+
+    `residual` is the largest scale-free residual of the equations that define the fit, on the atoms
+    of `law.refined`: of the law itself if that has at most 4096 atoms, else of one or two thousand
+    atoms with the same moments, and `gap` says what that costs. `iterations` counts evaluations.
+    Numbers of a sampled law carry a standard error. `weights` are the coordinates w_k,
+    `rest` is ρ, `noise` is r, `susceptibility` is χ (0 in the population limit).
+
+    >>> from sparsetoken import Pooled, Square, Task, solve
+    >>> fit = solve(Pooled().law(Task(length=4, sparsity=1, strength=6.0)), Square(), 0.1, 5.0)
+    >>> fit.residual < 1e-9, fit.noise > fit.rest, fit.test_error > fit.train_error
+    (True, True, True)
+    """
+
+    law: FeatureLaw
+    loss: Loss
+    ridge: float
+    samples_per_dim: float
+    weights: FloatArray
+    bias: float
+    rest: float
+    susceptibility: float
+    residual: float
+    iterations: int
+
+    converged = True  # a fit that did not converge is raised, never returned
+
+    @property
+    def objective(self) -> str:
+        """What was minimised, in words."""
+        return f"mean of {self.loss!r} + ({self.ridge:g}/2)·|w|², bias not penalised"
+
+    @property
+    def noise(self) -> float:
+        """r: norm of the readout on everything the features' noise reaches."""
+        return float(np.sqrt(self.rest**2 + self.weights**2 @ self.law.noisy))
+
+    @property
+    def norm(self) -> float:
+        """‖w‖, the norm of the whole readout."""
+        return float(np.sqrt(self.rest**2 + self.weights @ self.weights))
+
+    @property
+    def state(self) -> FloatArray:
+        """The solution as the solver has it: (w, b, log ρ, log χ), or (w, b) in the limit."""
+        wb = np.append(self.weights, self.bias)
+        if np.isinf(self.samples_per_dim):
+            return wb
+        return np.append(wb, np.log([self.rest, self.susceptibility]))
+
+    def problem(self, law: FeatureLaw) -> Saddle:
+        """The equations of this fit on a law: its own, or a smaller one."""
+        return Saddle(law, self.loss, np.array([self.ridge]), np.array([self.samples_per_dim]))
+
+    @property
+    def readout(self) -> Readout:
+        return Readout(self.weights, self.bias, self.noise)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The test scores of both classes, with every metric: ROC, AUC, average precision, …"""
+        return self.law.scores(self.readout)
+
+    @property
+    def test_error(self) -> Estimate:
+        """Probability that a fresh sample is misclassified."""
+        return self.scores.test_error
+
+    @property
+    def auc(self) -> Estimate:
+        """Probability that a fresh positive sample scores above a fresh negative one."""
+        return self.scores.auc
+
+    def roc(self, points: int = 201) -> tuple[FloatArray, FloatArray]:
+        """False and true positive rates, both rising from 0 to 1."""
+        return self.scores.roc(points)
+
+    @cached_property
+    def train_loss(self) -> Estimate:
+        """Mean loss on the training samples, without the ridge term."""
+        law = self.law.refined
+        mean = float(law.weights @ self._training_losses(law))
+        if not self.law.sampled:
+            return Estimate(mean)
+        return Estimate(mean, self._train_loss_error)
+
+    def _margins(self, law: FeatureLaw) -> FloatArray:
+        return law.labels * (law.means @ self.weights + self.bias)
+
+    def _training_losses(self, law: FeatureLaw) -> FloatArray:
+        """E ℓ(prox(ω; V)) of every atom."""
+        deviation = law.scales * max(self.noise, LEAST_NOISE)
+        variance = law.scales**2 * self.susceptibility
+        return self.loss.mean_value(self._margins(law), deviation, variance)
+
+    def _train_loss_error(self) -> float:
+        """From the first points of the cloud; an error falls at least like 1/√points."""
+        some = self.law.head(_SOME_POINTS)
+        points = len(self.law.labels) / len(some.labels)
+        return some.average(self._training_losses(some)).standard_error / math.sqrt(points)
+
+    @cached_property
+    def train_error(self) -> Estimate:
+        """Fraction of training samples on the wrong side."""
+        if self.susceptibility == 0.0:
+            return self.test_error
+        law = self.law
+        reach = law.scales**2 * self.susceptibility * float(self.loss.slope(0.0))
+        return law.average(ndtr((reach - self._margins(law)) / (law.scales * self.noise)))
+
+    @cached_property
+    def gap(self) -> Gap:
+        """How far the law that was solved on, `law.refined`, is from `law` itself.
+
+        One Newton step on the law itself leads from this solution to its own, up to the square of
+        the residual there. Takes a moment: the cloud of attention has 65,536 atoms.
+        """
+        if self.law.refined is self.law:
+            return Gap(self.residual, 0.0, 0.0)
+        g, jacobian = equations(self.problem(self.law), self.state[None])
+        state = self.state + np.linalg.solve(jacobian[0], -g[0])
+        weights, bias, rest, chi = unpacked(state, len(self.weights))
+        moved = replace(self, weights=weights, bias=bias, rest=rest, susceptibility=chi)
+        return Gap(
+            float(np.abs(g).max()),
+            abs(float(moved.test_error) - float(self.test_error)),
+            abs(float(self.law.weights @ moved._training_losses(self.law)) - self.train_loss),
+        )
