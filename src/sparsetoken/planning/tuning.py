@@ -45,7 +45,7 @@ _LIMIT_FINE = 0.1
 _MOST_RIDGE = 1000.0  # `Vectorized` has L features a dimension to hold down
 # Radii of a search, in log sharpness and the logit of the share: from nothing, along the valley of
 # a start, near it.
-FAR, _ALONG, NEAR = 0.5, 0.3, 0.2
+FAR, ALONG, NEAR = 0.5, 0.3, 0.2
 # The radius at which a search ends. On twelve random questions 0.05 took 15 trials and ended within
 # 1 % of the least badness; 0.1 took 12 and was once far from it (the valley of a badness of 1e-6 is
 # narrow), 0.02 took 17 and gained nothing.
@@ -96,9 +96,17 @@ class Tuner(ABC):
 
     @abstractmethod
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = _ALONG
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = ALONG,
+        least: float = _FINE,
     ) -> Knobs:
-        """The best knobs for n samples, from a start about so near or from nothing."""
+        """The best knobs for n samples, from a start about so near or from nothing.
+
+        `least` is the radius at which the search ends.
+        """
 
     @abstractmethod
     def draft(self, task: Task, n: float, knobs: Knobs) -> Trial:
@@ -139,7 +147,12 @@ class ReadoutTuner(Tuner):
         return Draft(self.setting, task, law.compressed, law, n, _MOST_RIDGE)
 
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = _ALONG
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = ALONG,
+        least: float = _FINE,
     ) -> Knobs:
         # a wide search takes milliseconds: no start is needed
         return Knobs(best_ridge(self._draft(task, n), None)[0])
@@ -191,7 +204,12 @@ class QueryTuner(Tuner):
         return replace(protocol, query_step=min(max(step, 1e-300), _LARGEST_STEP))
 
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = _ALONG
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = ALONG,
+        least: float = _FINE,
     ) -> Knobs:
         places: list[tuple[float, float]] = []
         if start is None:
@@ -211,7 +229,7 @@ class QueryTuner(Tuner):
 
         minimize(
             badness, _outside(start.share, start.sharpness), method="COBYQA",
-            options={"initial_tr_radius": radius, "final_tr_radius": _FINE},
+            options={"initial_tr_radius": radius, "final_tr_radius": least},
         )  # fmt: skip
         return min(trials).knobs
 
