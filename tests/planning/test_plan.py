@@ -49,7 +49,6 @@ def test_a_plan_says_what_predict_says(forward):
         assert tuned.query_count + tuned.readout_count == 1600
         assert tuned.protocol.readout_samples * 200 == pytest.approx(tuned.readout_count)
         assert option.useless is None or option.useless < 0.01
-    assert forward["pooled"].capacity == pytest.approx(200 * st.capacity(TASK, st.Pooled()))
     with pytest.raises(FrozenInstanceError):
         forward.samples = 3
     with pytest.raises(KeyError, match="must be one of attention, vectorized, pooled, got 'svm'"):
@@ -135,9 +134,12 @@ def test_a_ridge_that_the_limit_forgives_is_not_chosen():
 def test_a_plan_in_words_tables_and_json(forward):
     headline = forward.headline
     assert "Use attention: 1600 labelled samples (" in headline
-    for word in ("cosine", "capacity", "infinitely many would give"):
+    for word in ("cosine", "infinitely many samples would give"):
         assert word in headline
     outlook = st.outlook(forward)
+    assert outlook.capacities["pooled"] == pytest.approx(200 * st.capacity(TASK, st.Pooled()))
+    room = outlook.capacities["attention"]
+    assert f"the capacity of {room:.4g} up to which" in str(outlook)
     summary = f"{forward}\n{outlook}"
     for words in (headline, "strength 5 → 4", "sparsity 1 → 2", "prevalence 0.5 → 0.6", "bayes"):
         assert words in summary

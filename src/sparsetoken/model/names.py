@@ -69,6 +69,10 @@ class Names(Generic[Kind]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._kinds)
 
+    def __getitem__(self, name: str) -> Callable[..., Kind]:
+        """The class of that name."""
+        return self._kinds[name]
+
     def make(self, name: object, owner: str = "", **options: Any) -> Kind:
         """The object of that name; options go to the classes that have them.
 

@@ -22,7 +22,6 @@ from sparsetoken.support.estimate import Estimate
 if TYPE_CHECKING:
     import pandas as pd
 
-NAMES = ("attention", "vectorized", "pooled")
 SIMPLEST = "pooled"
 EDGE = 0.01  # by this part another must be better, or the simplest is recommended
 
@@ -33,14 +32,13 @@ class Option:
 
     `needed` is the unknown that was asked for (None: out of reach, or nothing was asked), `limit`
     the metric's value with infinitely many samples. Where the target is out of reach there is no
-    `tuned` and no `capacity`: the readout samples up to which training data are separable.
+    `tuned`.
     """
 
     classifier: str
     needed: float | None
     limit: float
     tuned: Tuned | None = None
-    capacity: float | None = None
 
     @property
     def value(self) -> Estimate | None:
@@ -131,10 +129,11 @@ class Plan:
     bayes: float | None = None
 
     def __getitem__(self, classifier: str) -> Option:
-        for option in self.options:
-            if option.classifier == classifier:
-                return option
-        raise KeyError(f"Plan: classifier must be one of {', '.join(NAMES)}, got {classifier!r}")
+        by_name = {option.classifier: option for option in self.options}
+        if classifier not in by_name:
+            names = ", ".join(by_name)
+            raise KeyError(f"Plan: classifier must be one of {names}, got {classifier!r}")
+        return by_name[classifier]
 
     @property
     def dim(self) -> int:

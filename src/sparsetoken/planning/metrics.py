@@ -4,25 +4,28 @@ The error counts at the classifier's own threshold. Sensitivity at a specificity
 are those of the best threshold, which a user moves after training; AUC and average precision have
 none. With rare positives the error says little: calling everything negative already has error π.
 
-A new metric is one frozen dataclass here and its entry in `METRICS`.
+A new metric is one frozen dataclass and its name in `METRICS`.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.law import FeatureLaw
+from sparsetoken.model.names import Names
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
+from sparsetoken.simulation.results import Simulation
 from sparsetoken.support.checks import real
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
@@ -48,13 +51,8 @@ def _one_class(prevalence: float, miss: float = 1.0, alarm: float = 1.0) -> Base
 
 
 class Metric(ABC):
-    """One number of a classifier's scores, and all a planner asks about it.
+    """One number of a classifier's scores, and all a planner asks about it."""
 
-    Its fields are arguments of `plan`.
-    """
-
-    name: ClassVar[str]
-    needs: ClassVar[str] = ""  # arguments without which it means nothing, in words
     higher_is_better: ClassVar[bool] = False
     # Whether it counts at the classifier's own threshold, which is what a finite training set gets
     # wrong. Else the limit, given the query, stands for all training sets in drafts.
@@ -67,6 +65,11 @@ class Metric(ABC):
     @abstractmethod
     def baseline(self, task: Task) -> Baseline:
         """What takes no data at all."""
+
+    @property
+    def name(self) -> str:
+        """As it is asked for: its name in `METRICS`."""
+        return METRICS.kind(self)
 
     @property
     def words(self) -> str:
@@ -89,6 +92,10 @@ class Metric(ABC):
         """Mean over training sets, and the standard deviation between them."""
         return prediction.training_sets.average(self.value)
 
+    def simulated(self, run: Simulation) -> list[float]:
+        """Its values in a simulation, one a repeat."""
+        return [float(self.value(run.scores(repeat))) for repeat in range(len(run.outcomes))]
+
     def useless(self, prediction: FinitePrediction) -> Estimate | None:
         """The chance of a query that does not help, where the metric can tell."""
         return None
@@ -104,23 +111,19 @@ class Metric(ABC):
     def checked_target(self, task: Task, target: float) -> float:
         """A target between the perfect and what takes no data at all."""
         field, (worst, guesser) = target_argument(self.name), self.baseline(task)
-        if self.higher_is_better:
-            target = real("plan", field, target, below=1)
-            if target <= 1 - worst:
-                raise InvalidInput(
-                    f"plan: {field} must be above {1 - worst:g} ({guesser} reaches that without "
-                    f"any data), got {target:g}; ask for more"
-                )
-            return target
-        if not real("plan", field, target) > 0:
+        target = real("plan", field, target, below=1 if self.higher_is_better else None)
+        if not self.higher_is_better and target <= 0:
             raise InvalidInput(
                 f"plan: {field} must be above 0 (no number of samples gets there), got {target:g}; "
                 "ask for a small one instead"
             )
-        if target >= worst:
+        if self.badness(target) >= worst:
+            side, wish = "below", "less, or for target_auc"
+            if self.higher_is_better:
+                side, wish = "above", "more"
             raise InvalidInput(
-                f"plan: {field} must be below {worst:g} ({guesser} reaches that without any data), "
-                f"got {target:g}; ask for less, or for target_auc"
+                f"plan: {field} must be {side} {self.badness(worst):g} ({guesser} reaches that "
+                f"without any data), got {target:g}; ask for {wish}"
             )
         return target
 
@@ -129,12 +132,8 @@ class Metric(ABC):
 class Error(Metric):
     """Probability of a wrong answer at the classifier's own threshold."""
 
-    name = "error"
     own_threshold = True
-
-    @property
-    def words(self) -> str:
-        return "test error"
+    words = "test error"
 
     def value(self, scores: Scores) -> float:
         return scores.test_error
@@ -147,6 +146,9 @@ class Error(Metric):
 
     def average(self, prediction: FinitePrediction) -> Average:
         return Average(prediction.test_error, prediction.spread)
+
+    def simulated(self, run: Simulation) -> list[float]:
+        return run.test_error.tolist()  # known already: scores take as long as a run
 
     def useless(self, prediction: FinitePrediction) -> Estimate | None:
         return prediction.useless  # it is the test error that makes a query useless
@@ -172,12 +174,8 @@ class Error(Metric):
 class Auc(Metric):
     """Probability that a positive sample scores above a negative one."""
 
-    name = "auc"
     higher_is_better = True
-
-    @property
-    def words(self) -> str:
-        return "AUC"
+    words = "AUC"
 
     def value(self, scores: Scores) -> float:
         return scores.auc
@@ -190,7 +188,6 @@ class Auc(Metric):
 class AveragePrecision(Metric):
     """Area under the precision–recall curve."""
 
-    name = "average precision"
     higher_is_better = True
 
     def value(self, scores: Scores) -> float:
@@ -210,8 +207,6 @@ class Sensitivity(Metric):
 
     specificity: float
 
-    name = "sensitivity"
-    needs = "specificity= (0.95, say), got None"
     higher_is_better = True
 
     def __post_init__(self) -> None:
@@ -236,9 +231,6 @@ class Cost(Metric):
     cost_false_positive: float = 1.0
     cost_false_negative: float = 1.0
 
-    name = "cost"
-    needs = "cost_false_positive= or cost_false_negative=, got neither"
-
     def __post_init__(self) -> None:
         for field in fields(self):
             checked = real("plan", field.name, getattr(self, field.name), above=0)
@@ -260,17 +252,22 @@ class Cost(Metric):
         return scores.best_cut(miss, alarm).cost
 
 
-METRICS: dict[str, type[Metric]] = {
-    kind.name: kind for kind in (Error, Auc, AveragePrecision, Sensitivity, Cost)
-}
+METRICS: Names[Metric] = Names(
+    "metric",
+    {
+        "error": Error,
+        "auc": Auc,
+        "average precision": AveragePrecision,
+        "sensitivity": Sensitivity,
+        "cost": Cost,
+    },
+)
 
 
-def parameters(kind: type[Metric]) -> dict[str, Any]:
-    """Arguments of `plan` that go with a metric, and what they are if not given."""
-    return {
-        field.name: None if field.default is MISSING else field.default
-        for field in fields(kind)  # type: ignore[arg-type]  # every metric is a dataclass
-    }
+def parameters(name: str) -> dict[str, float | None]:
+    """Fields of a metric, and what they are if not given."""
+    fields_of = inspect.signature(METRICS[name]).parameters.values()
+    return {each.name: None if each.default is each.empty else each.default for each in fields_of}
 
 
 def target_argument(name: str) -> str:
@@ -279,29 +276,35 @@ def target_argument(name: str) -> str:
 
 
 def metric_of(
-    name: str | None, targets: Mapping[str, float | None], arguments: Mapping[str, float | None]
+    name: str | None,
+    target: float | None,
+    targets: Mapping[str, float | None],
+    arguments: Mapping[str, float | None],
 ) -> tuple[Metric, float | None]:
-    """The one thing that was asked for and the value to reach, checked but for the latter."""
-    aims = [key for key, value in targets.items() if value is not None]
-    if len(aims) > 1:
-        words = " and ".join(map(target_argument, aims))
-        raise InvalidInput(f"plan: one target must be given, got {words}")
-    chosen = aims[0] if aims else name or Error.name
-    if aims and name not in (None, chosen):
-        raise InvalidInput(
-            f"plan: metric must be {chosen!r} with {target_argument(chosen)}, got {name!r}"
-        )
+    """The one thing that was asked for and the value to reach, checked but for the latter.
+
+    `target` is that of `name`, `targets` have their metrics' names, `arguments` are their fields.
+    """
+    goals = {target_argument(key): key for key, value in targets.items() if value is not None}
+    if target is not None:
+        goals = {"target": name or "error", **goals}
+    if len(goals) > 1:
+        raise InvalidInput(f"plan: one target must be given, got {' and '.join(goals)}")
+    ((argument, chosen),) = goals.items() or [("", name or "error")]
+    if name not in (None, chosen):
+        raise InvalidInput(f"plan: metric must be {chosen!r} with {argument}, got {name!r}")
     if chosen not in METRICS:
-        allowed = ", ".join(map(repr, METRICS))
-        raise InvalidInput(f"plan: metric must be one of {allowed}, got {chosen!r}")
+        METRICS.make(chosen, "plan")  # says which there are
     given = {key: value for key, value in arguments.items() if value is not None}
+    own = [key for key in arguments if key in parameters(chosen)]
     for key, value in given.items():
-        if key not in parameters(METRICS[chosen]):
-            owner = next(kind.name for kind in METRICS.values() if key in parameters(kind))
+        if key not in own:
+            owner = next(other for other in METRICS if key in parameters(other))
             raise InvalidInput(
                 f"plan: {key} goes with {target_argument(owner)} or metric={owner!r}, got "
                 f"{value!r} with {chosen!r}"
             )
-    if METRICS[chosen].needs and not given:
-        raise InvalidInput(f"plan: {chosen} needs {METRICS[chosen].needs}")
-    return METRICS[chosen](**given), targets.get(chosen)
+    if own and not given:
+        raise InvalidInput(f"plan: {chosen} needs {'= or '.join(own)}=, got none")
+    metric = METRICS.make(chosen, "plan", **given)
+    return metric, targets.get(chosen) if target is None else target

@@ -12,11 +12,12 @@ import numpy as np
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.planning import report
-from sparsetoken.planning.advice import EDGE, NAMES, Option, Plan, recommended
+from sparsetoken.planning.advice import EDGE, Option, Plan, recommended
 from sparsetoken.planning.tuning import NEAR, Knobs, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, Place, Samples, approach, learnable
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
+from sparsetoken.theory.prediction import capacity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,7 @@ class Outlook:
 
     plan: Plan
     floors: Floors
+    capacities: dict[str, float]
     crossover: float
     sensitivities: pd.DataFrame
 
@@ -64,11 +66,11 @@ class Outlook:
 
 
 def outlook(plan: Plan) -> Outlook:
-    """Floors, crossover and sensitivities of a plan; takes some seconds.
+    """Floors, capacities, crossover and sensitivities of a plan; takes some seconds.
 
     Printed, they are what the command line says after the plan itself.
     """
-    return Outlook(plan, floors(plan), crossover(plan), sensitivities(plan))
+    return Outlook(plan, floors(plan), capacities(plan), crossover(plan), sensitivities(plan))
 
 
 def floors(plan: Plan) -> Floors:
@@ -87,6 +89,23 @@ def floors(plan: Plan) -> Floors:
             except (InvalidInput, ConvergenceError) as error:  # too long to compute, say
                 left_out[name] = str(error)
     return Floors(errors, left_out)
+
+
+def capacities(plan: Plan) -> dict[str, float]:
+    """Readout samples up to which the training data of each option are linearly separable.
+
+    >>> from sparsetoken import Task, plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> round(capacities(advice)["pooled"])
+    109
+    """
+    tuned = {option: option.tuned for option in plan.options if option.tuned is not None}
+    with one_blas_thread():
+        return {
+            option.classifier: plan.dim * float(capacity(task, best.classifier, best.protocol))
+            for option, best in tuned.items()
+            for task in [option.task_of(plan.task, plan.unknown)]
+        }
 
 
 def crossover(plan: Plan) -> float:
@@ -164,7 +183,8 @@ def _changed(plan: Plan, name: str, words: str, task: Task) -> dict[str, Any]:
     """A row of the sensitivities: every classifier's answer on another task."""
     row: dict[str, Any] = {"change": words}
     if plan.unknown is not None and name == plan.unknown.name:
-        return row | dict.fromkeys(NAMES) | {"recommended": "(is the unknown)"}
+        names = (option.classifier for option in plan.options)
+        return row | dict.fromkeys(names) | {"recommended": "(is the unknown)"}
     tuned = zip(plan.options, tuners(plan.setting, task).values(), strict=True)
     answers = {option.classifier: _again(plan, option, tuner, task) for option, tuner in tuned}
     reached = {name: x for name, x in answers.items() if x is not None}
@@ -210,8 +230,9 @@ def _marks(around: Outlook) -> list[float]:
     counts = {option.tuned.count for option in plan.options if option.tuned is not None}
     counts |= set() if plan.samples is None else {plan.samples}
     marks += sorted(map(float, counts))
-    if best is not None and best.capacity is not None and marks:
-        marks += [best.capacity] if best.capacity < 30 * max(marks) else []  # it may be far away
+    if best is not None and marks:
+        capacity = around.capacities[best.classifier]
+        marks += [capacity] if capacity < 30 * max(marks) else []  # it may be far away
     return marks
 
 

@@ -17,7 +17,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning import trust
 from sparsetoken.planning.advice import Check, Option, Plan
-from sparsetoken.planning.metrics import metric_of, target_argument
+from sparsetoken.planning.metrics import metric_of
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Tuned, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, UNKNOWNS, Unknown, solve_for
@@ -26,7 +26,6 @@ from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 from sparsetoken.theory.alignment import align
-from sparsetoken.theory.prediction import capacity
 
 _MOST_DIM = 10**6  # one sample for the query is then the least per dimension a protocol takes
 _REPEATS, _FEWEST_RUNS = 16, 4  # of the check
@@ -123,19 +122,12 @@ def plan(
         "sensitivity": target_sensitivity,
         "cost": target_cost,
     }
-    if target is not None:
-        named = metric or "error"
-        if targets.get(named) is not None:
-            raise InvalidInput(
-                f"plan: one target must be given, got target and {target_argument(named)}"
-            )
-        targets[named] = target
     arguments = {
         "specificity": specificity,
         "cost_false_positive": cost_false_positive,
         "cost_false_negative": cost_false_negative,
     }
-    measure, target = metric_of(metric, targets, arguments)
+    measure, target = metric_of(metric, target, targets, arguments)
     if target is not None:
         target = measure.checked_target(task, target)
     kind = _unknown(samples, target, unknown)
@@ -200,8 +192,7 @@ def _option(
     tuner: Tuner, task: Task, samples: int | None, unknown: Unknown | None, target: float | None
 ) -> Option:
     """One classifier's answer."""
-    metric, dim = tuner.setting.metric, tuner.setting.dim
-    limit, needed = tuner.limit(task), None
+    metric, limit, needed = tuner.setting.metric, tuner.limit(task), None
     if unknown is None:
         assert samples is not None
         tuned = tuner.best(task, samples)
@@ -215,10 +206,8 @@ def _option(
             return Option(tuner.name, None, limit)
         needed, tuned = answer
         if samples is not None:
-            task = unknown.task_at(needed)
-            limit = tuner.limit(task)
-    separable = float(capacity(task, tuned.classifier, tuned.protocol)) * dim
-    return Option(tuner.name, needed, limit, tuned, separable)
+            limit = tuner.limit(unknown.task_at(needed))
+    return Option(tuner.name, needed, limit, tuned)
 
 
 def _bayes(task: Task, setting: Setting) -> float | None:
@@ -240,8 +229,7 @@ def _check(task: Task, best: Option, setting: Setting, wish: bool | None) -> Che
     run = simulate(
         task, tuned.classifier, tuned.protocol, setting.dim, repeats=repeats, seed=setting.seed
     )
-    values = (setting.metric.value(run.scores(repeat)) for repeat in range(repeats))
-    return Check(tuned.value, tuple(map(float, values)))
+    return Check(tuned.value, tuple(setting.metric.simulated(run)))
 
 
 def _affordable(tuned: Tuned, task: Task) -> int:

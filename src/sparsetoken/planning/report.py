@@ -77,9 +77,9 @@ def _out_of_reach(plan: Plan) -> str:
 
 
 def _reasons(plan: Plan, best: Option) -> Iterator[str]:
-    """Cosine, capacity, distance to the limit."""
-    assert best.tuned is not None and best.capacity is not None
-    value, readout = best.tuned.value, best.tuned.readout_count
+    """Cosine, distance to the limit."""
+    assert best.tuned is not None
+    value = best.tuned.value
     if plan.metric.badness(value) > 0.98 * plan.metric.baseline(plan.task).badness:
         yield "so few samples teach next to nothing"
     attention = plan["attention"]
@@ -87,12 +87,7 @@ def _reasons(plan: Plan, best: Option) -> Iterator[str]:
         cosine = attention.tuned.prediction.cosine
         pays = "attention pays" if best is attention else "attention does not pay"
         yield f"the query's cosine with the signal would be {cosine:.3f}, {pays}"
-    side = "below" if readout < best.capacity else "above"
-    yield (
-        f"{readout} readout samples are {side} the capacity of {best.capacity:.4g} up to which "
-        "training data are fitted without error"
-    )
-    yield f"infinitely many would give {best.limit:.4g}, {abs(value - best.limit):.2g} away"
+    yield f"infinitely many samples would give {best.limit:.4g}, {abs(value - best.limit):.2g} away"
 
 
 def plan_paragraphs(plan: Plan) -> Iterator[str]:
@@ -120,8 +115,15 @@ def check_words(check: Check, metric: str, dim: int) -> str:
 
 
 def outlook_paragraphs(outlook: Outlook) -> Iterator[str]:
-    """Floors, crossover, sensitivities."""
+    """Capacity, floors, crossover, sensitivities."""
     plan, floors = outlook.plan, outlook.floors
+    if plan.best is not None and plan.best.tuned is not None:
+        readout, capacity = plan.best.tuned.readout_count, outlook.capacities[plan.best.classifier]
+        side = "below" if readout < capacity else "above"
+        yield (
+            f"{readout} readout samples are {side} the capacity of {capacity:.4g} up to which "
+            "training data are fitted without error."
+        )
     if floors.errors:
         words = ", ".join(f"{name} {value:.4g}" for name, value in floors.errors.items())
         yield f"Smallest possible errors, signal known: {words}."
@@ -142,8 +144,8 @@ def json_of(outlook: Outlook) -> str:
     task = {field.name: getattr(plan.task, field.name) for field in fields(plan.task)}
     task |= {name: repr(law) for name, law in task.items() if isinstance(law, Varying)}
     goal: dict[str, Any] = {"name": plan.metric.name, "target": plan.target}
-    for kind in METRICS.values():
-        goal |= parameters(kind)
+    for name in METRICS:
+        goal |= parameters(name)
     goal |= asdict(plan.metric)  # type: ignore[call-overload]  # every metric is a dataclass
     content: dict[str, Any] = {
         "headline": headline(plan),
@@ -158,11 +160,7 @@ def json_of(outlook: Outlook) -> str:
         "crossover": outlook.crossover,
         "floors": floors.errors,
         "floors_left_out": floors.left_out,
-        "capacities": {
-            option.classifier: option.capacity
-            for option in plan.options
-            if option.capacity is not None
-        },
+        "capacities": outlook.capacities,
         "sensitivity": outlook.sensitivities.to_dict("records"),
         "warnings": list(plan.warnings),
         "check": None if plan.check is None else list(plan.check.values),
@@ -200,8 +198,8 @@ def figure(outlook: Outlook, curve: pd.DataFrame) -> Figure:
         panel = replace(panel, low=None)
     drawn = figures.panels(table, [panel])
     marks = {"crossover": outlook.crossover}
-    if best is not None and best.tuned is not None and best.capacity is not None:
+    if best is not None and best.tuned is not None:
         marks["answer"] = best.tuned.count
-        marks["capacity"] = best.tuned.query_count + best.capacity
+        marks["capacity"] = best.tuned.query_count + outlook.capacities[best.classifier]
     figures.mark(drawn, {k: x for k, x in marks.items() if ends[0] <= x <= ends[1]})
     return drawn

@@ -16,14 +16,15 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query, Vectorized
+from sparsetoken.model.classifiers import Classifier, Query
 from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.law import FeatureLaw
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.planning.ridges import Draft, Setting, badnesses, best_ridge, rough_ridge
@@ -38,7 +39,13 @@ _LIMIT_SHARPNESSES = (0.1, 0.4, 1.2, 3.5, 10.0, 40.0)
 _SHARES = (0.01, 0.99)
 _SHARPNESSES = (1e-3, 50.0)
 _LARGEST_STEP = 1e9  # that a protocol takes
-FAR, NEAR = 0.5, 0.2  # radii of a search, in log sharpness and the logit of the share
+# With infinitely many samples an error is a count of the cloud's points: finer than this, in log
+# sharpness, its draft has steps and no slope.
+_LIMIT_FINE = 0.1
+_MOST_RIDGE = 1000.0  # `Vectorized` has L features a dimension to hold down
+# Radii of a search, in log sharpness and the logit of the share: from nothing, along the valley of
+# a start, near it.
+FAR, ALONG, NEAR = 0.5, 0.3, 0.2
 # The radius at which a search ends. On twelve random questions 0.05 took 15 trials and ended within
 # 1 % of the least badness; 0.1 took 12 and was once far from it (the valley of a badness of 1e-6 is
 # narrow), 0.02 took 17 and gained nothing.
@@ -79,17 +86,27 @@ class Tuned:
         return self.query_count + self.readout_count
 
 
+@dataclass(frozen=True)
 class Tuner(ABC):
-    """One kind of classifier and its knobs."""
+    """A classifier, by the name it is known by, and its knobs."""
 
     setting: Setting
     name: str
+    classifier: Classifier
 
     @abstractmethod
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = 0.3
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = ALONG,
+        least: float = _FINE,
     ) -> Knobs:
-        """The best knobs for n samples, from a start about so near or from nothing."""
+        """The best knobs for n samples, from a start about so near or from nothing.
+
+        `least` is the radius at which the search ends.
+        """
 
     @abstractmethod
     def draft(self, task: Task, n: float, knobs: Knobs) -> Trial:
@@ -111,38 +128,31 @@ class Tuner(ABC):
         """Search, then predict."""
         return self.predict(task, n, self.search(task, n))
 
-
-def _predicted(
-    setting: Setting,
-    task: Task,
-    classifier: Classifier,
-    protocol: Protocol,
-    counts: tuple[int, int],
-    knobs: Knobs,
-) -> Tuned:
-    """What `predict` says of a classifier at the size asked for."""
-    (prediction,) = finite_predictions(task, classifier, [protocol], setting.dim, setting.seed)
-    return Tuned(
-        classifier, protocol, *counts, knobs, prediction, *setting.metric.average(prediction)
-    )
+    def _predicted(
+        self, task: Task, protocol: Protocol, counts: tuple[int, int], knobs: Knobs
+    ) -> Tuned:
+        setting = self.setting
+        (prediction,) = finite_predictions(
+            task, self.classifier, [protocol], setting.dim, setting.seed
+        )
+        average = setting.metric.average(prediction)
+        return Tuned(self.classifier, protocol, *counts, knobs, prediction, *average)
 
 
-@dataclass(frozen=True)
-class LinearTuner(Tuner):
-    """Pooled or Vectorized: all samples teach the readout."""
-
-    setting: Setting
-    name: str
-    classifier: Classifier
-
-    most_ridge: ClassVar[float] = 1000.0  # `Vectorized` has L features a dimension to hold down
+class ReadoutTuner(Tuner):
+    """A classifier without a query to learn: all samples teach the readout."""
 
     def _draft(self, task: Task, n: float) -> Draft:
         law = self.classifier.law(task)
-        return Draft(self.setting, task, law.compressed, law, n, self.most_ridge)
+        return Draft(self.setting, task, law.compressed, law, n, _MOST_RIDGE)
 
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = 0.3
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = ALONG,
+        least: float = _FINE,
     ) -> Knobs:
         # a wide search takes milliseconds: no start is needed
         return Knobs(best_ridge(self._draft(task, n), None)[0])
@@ -159,23 +169,17 @@ class LinearTuner(Tuner):
         protocol = Protocol(
             readout_samples=n / self.setting.dim, loss=self.setting.loss, ridge=knobs.ridge
         )
-        return _predicted(self.setting, task, self.classifier, protocol, (0, n), knobs)
+        return self._predicted(task, protocol, (0, n), knobs)
 
     def limit(self, task: Task) -> float:
         return self.setting.metric.badness(self.rough(task, math.inf))
 
 
 @dataclass(frozen=True)
-class AttentionTuner(Tuner):
-    """Attention: some samples teach the query, the others the readout."""
+class QueryTuner(Tuner):
+    """A classifier that learns a query: some samples teach it, the others the readout."""
 
-    setting: Setting
-    name: str = "attention"
     _steps: dict[tuple[Task, float], Steps] = field(default_factory=dict, repr=False)
-
-    @property
-    def classifier(self) -> Attention:
-        return Attention(weighting=self.setting.weighting)
 
     def steps(self, task: Task, query_count: float) -> Steps:
         """The best steps for so many samples at this size; kept, they take as long as a draft."""
@@ -200,7 +204,12 @@ class AttentionTuner(Tuner):
         return replace(protocol, query_step=min(max(step, 1e-300), _LARGEST_STEP))
 
     def search(
-        self, task: Task, n: float, start: Knobs | None = None, radius: float = 0.3
+        self,
+        task: Task,
+        n: float,
+        start: Knobs | None = None,
+        radius: float = ALONG,
+        least: float = _FINE,
     ) -> Knobs:
         places: list[tuple[float, float]] = []
         if start is None:
@@ -220,7 +229,7 @@ class AttentionTuner(Tuner):
 
         minimize(
             badness, _outside(start.share, start.sharpness), method="COBYQA",
-            options={"initial_tr_radius": radius, "final_tr_radius": _FINE},
+            options={"initial_tr_radius": radius, "final_tr_radius": least},
         )  # fmt: skip
         return min(trials).knobs
 
@@ -265,28 +274,31 @@ class AttentionTuner(Tuner):
         query_count = min(max(round(knobs.share * n), 1), n - 2)
         counts = query_count, n - query_count
         protocol = replace(self.protocol(task, counts, knobs.sharpness), ridge=knobs.ridge)
-        return _predicted(self.setting, task, self.classifier, protocol, counts, knobs)
+        return self._predicted(task, protocol, counts, knobs)
 
     def limit(self, task: Task) -> float:
         """Cosine 1, the best sharpness."""
 
-        def badness(law: FeatureLaw, small: FeatureLaw) -> float:
+        def badness(law: FeatureLaw, small: FeatureLaw, ridges: FloatArray) -> float:
             draft = Draft(self.setting, task, small, law, math.inf)
-            return float(badnesses(draft, _LIMIT_RIDGES).min())
+            return float(badnesses(draft, ridges).min())
 
         def objective(x: float) -> float:
             tau = math.exp(x)
             law = self.classifier.draft(task, Query(tau, tau, tau))
-            return badness(law, law.selected(*law.draft_selection()))
+            return badness(law, law.selected(*law.draft_selection()), _LIMIT_RIDGES[::2])
 
         grid = np.log(_LIMIT_SHARPNESSES)
-        values = np.array([objective(x) for x in grid])
+        values = [objective(x) for x in grid]
         middle = min(max(int(np.argmin(values)), 1), len(grid) - 2)
-        ends = grid[middle - 1], grid[middle + 1]
-        lowest = minimize_scalar(objective, bounds=ends, method="bounded", options={"xatol": 0.03})
-        best = float(lowest.x if lowest.fun < values.min() else grid[np.argmin(values)])
-        law = Attention(1.0, math.exp(best), self.setting.weighting).law(task)
-        return self.setting.metric.badness(badness(law, law.compressed))
+        lowest = minimize_scalar(
+            objective, bounds=(grid[middle - 1], grid[middle + 1]), method="bounded",
+            options={"xatol": _LIMIT_FINE},
+        )  # fmt: skip
+        best = lowest.x if lowest.fun < min(values) else grid[np.argmin(values)]
+        tau = math.exp(best)
+        law = self.classifier.law(task, Query(tau, tau, tau))
+        return self.setting.metric.badness(badness(law, law.compressed, _LIMIT_RIDGES))
 
 
 @lru_cache(maxsize=1)
@@ -309,10 +321,11 @@ def _outside(share: float, sharpness: float) -> FloatArray:
 
 def tuners(setting: Setting, task: Task) -> dict[str, Tuner]:
     """One for each classifier that has a theory for the task, by name."""
-    linear: dict[str, Classifier] = {"vectorized": Vectorized(), "pooled": Pooled()}
-    possible = [
-        LinearTuner(setting, name, classifier)
-        for name, classifier in linear.items()
-        if classifier.possible(task) is None
-    ]
-    return {tuner.name: tuner for tuner in (AttentionTuner(setting), *possible)}
+    found: dict[str, Tuner] = {}
+    for name in CLASSIFIERS:
+        classifier = CLASSIFIERS.make(name, weighting=setting.weighting)
+        if classifier.learns_query:  # its law refuses a task that it is impossible for
+            found[name] = QueryTuner(setting, name, classifier)
+        elif classifier.possible(task) is None:
+            found[name] = ReadoutTuner(setting, name, classifier)
+    return found

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from sparsetoken.model.attention import LONGEST
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
-from sparsetoken.planning.tuning import NEAR, Knobs, Tuned, Tuner
+from sparsetoken.planning.tuning import ALONG, FAR, NEAR, Knobs, Tuned, Tuner
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
 Target = Callable[[Task, float], float]  # the badness to reach on a task with n samples
@@ -240,7 +240,7 @@ def learnable(tuner: Tuner, unknown: Unknown, target: Target, ease: float) -> Pl
             break
         ease += _STEP
     ease = min(ease, unknown.easiest)
-    return Place(ease, tuner.search(*unknown.at(ease)))
+    return Place(ease, tuner.search(*unknown.at(ease), least=FAR))  # it will be left at once
 
 
 def approach(
@@ -257,8 +257,8 @@ def approach(
         here = there
         if moved < settled:  # ε in ease is ε in knobs, ε² in badness
             break
-        radius = 0.3 if moved > 0.1 else NEAR
-        knobs = tuner.search(*unknown.at(here.ease), here.knobs, radius)
+        radius = ALONG if moved > 0.1 else NEAR
+        knobs = tuner.search(*unknown.at(here.ease), here.knobs, radius, least=0.5 * radius)
         here = Place(here.ease, knobs)
     return here
 
