@@ -59,6 +59,6 @@ def solve_transposed_root(xp: Any, root: Array, vector: Array) -> Array:
     return xp.linalg.solve_triangular(root.T, vector[:, None], upper=True)[:, 0]
 
 
-def add_to_diagonal(xp: Any, matrix: Array, value: float) -> None:
-    """matrix += value·I, in place, for a matrix without gaps in memory."""
-    xp.reshape(matrix, (-1,), copy=False)[:: matrix.shape[0] + 1] += value
+def add_to_diagonal(matrix: Array, value: float) -> None:
+    """matrix += value·I, in place, for a matrix as it was made: row after row in memory."""
+    matrix.reshape(-1)[:: matrix.shape[0] + 1] += value

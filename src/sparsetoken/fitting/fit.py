@@ -208,7 +208,7 @@ def _factor(objective: Objective, mean: Array, wide: bool) -> Array:
         gram = algebra.outer_gram(xp, features)
         gram -= n * mean[:, None] * mean[None, :]
     gram /= n
-    algebra.add_to_diagonal(xp, gram, objective.ridge)
+    algebra.add_to_diagonal(gram, objective.ridge)
     try:
         return algebra.cholesky(xp, gram)
     except algebra.SingularError as error:

@@ -207,13 +207,13 @@ class Factored:
         self.lift = features.T @ curvature  # h
         hessian = algebra.outer_gram(xp, features * xp.sqrt(curvature)[:, None])
         hessian -= self.lift[:, None] * (self.lift[None, :] / self.total)
-        algebra.add_to_diagonal(xp, hessian, objective.ridge)
+        algebra.add_to_diagonal(hessian, objective.ridge)
         try:
             self.root = algebra.cholesky(xp, hessian)
         except algebra.SingularError:  # to rounding: a little more on the diagonal
             largest = float(xp.max(xp.abs(hessian)))
             epsilon = float(xp.finfo(hessian.dtype).eps)
-            algebra.add_to_diagonal(xp, hessian, 100 * epsilon * largest * hessian.shape[0])
+            algebra.add_to_diagonal(hessian, 100 * epsilon * largest * hessian.shape[0])
             self.root = algebra.cholesky(xp, hessian)
 
     def solve(self, along: Array, level: float) -> Direction:

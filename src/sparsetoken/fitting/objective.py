@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from sparsetoken.model.losses import Loss, Square
@@ -64,15 +65,16 @@ class Objective:
     ridge: float
     tolerance: float
     size: float  # φ = √(mean‖f‖²), from some of the samples
+    epsilon: float  # of the features' kind of floats
     gradient_norm: float = 0.0  # ‖∇‖ that is small enough, whatever the certificate
     shares: Array | None = None  # (n,), of sum 1; None: all 1/n
     offsets: Array | None = None  # (n,); None: all 0
 
-    @property
+    @cached_property
     def n(self) -> int:
         return int(self.features.shape[0])
 
-    @property
+    @cached_property
     def p(self) -> int:
         return int(self.features.shape[1])
 
@@ -133,9 +135,11 @@ class Objective:
             weights = weights / sum(sides)
         if offsets is not None:
             offsets = _of_samples(xp, "offsets", offsets, n, like)
+        epsilon = float(xp.finfo(features.dtype).eps)
         return cls(
-            xp, features, labels, loss, ridge, tolerance, size, gradient_norm, weights, offsets
-        )
+            xp, features, labels, loss, ridge, tolerance, size, epsilon, gradient_norm, weights,
+            offsets,
+        )  # fmt: skip
 
     def at(self, ridge: float) -> Objective:
         """With another ridge."""
@@ -182,8 +186,7 @@ class Objective:
         """What rounding makes of the pulls: a score is known to about ε times its size, its slope
         to ℓ″ times that, and n such errors add up like √n."""
         errors = self.shared(curvatures * (1 + self.xp.abs(scores)))
-        epsilon = float(self.xp.finfo(self.features.dtype).eps)
-        return _ROUNDINGS * epsilon * math.sqrt(float(errors @ errors))
+        return _ROUNDINGS * self.epsilon * math.sqrt(float(errors @ errors))
 
     def met(self, gradient: Gradient, stuck: bool = False) -> bool:
         """Whether the certificate meets the tolerance, or its own rounding where that is larger."""
