@@ -124,10 +124,11 @@ def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, Judged]
             for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
                 factors, ridges = _ridges(candidate, recipe)
                 path = _readouts(candidate, rest, recipe.loss, ridges, _ROUGH)
+                unseen = candidate.scored[held]
                 for factor, readout in zip(factors, path, strict=True):
                     choice = Choice(shrinkage, candidate.sharpness, factor)
                     out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
-                    out_of_fold[held] = candidate.scored[held] @ readout.weights + readout.bias
+                    out_of_fold[held] = unseen @ readout.weights + readout.bias
     return {choice: _judge(data, recipe, each) for choice, each in scores.items()}
 
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import lapack
 
 from sparsetoken.support.arrays import Array
 
+# LAPACK itself: scipy's wrappers take longer than a small factor
+_FACTOR: Any = {8: lapack.dpotrf, 4: lapack.spotrf}  # by bytes of a float
+_SOLVE: Any = {8: lapack.dpotrs, 4: lapack.spotrs}
 _PANEL = 1024  # columns at once: enough for full speed, few enough to skip nearly half the work
 
 
@@ -19,10 +22,8 @@ class SingularError(RuntimeError):
 
 def outer_gram(xp: Any, rows: Array) -> Array:
     """AᵀA (p, p) of A (n, p), doing only half of the multiplications where that is possible."""
-    if xp is np:
-        return rows.T @ rows  # NumPy sees the transpose and takes the symmetric product
     size = rows.shape[1]
-    if size <= _PANEL:
+    if xp is np or size <= _PANEL:  # NumPy sees the transpose and takes the symmetric product
         return rows.T @ rows
     gram = xp.empty((size, size), dtype=rows.dtype, device=rows.device)
     for start in range(0, size, _PANEL):
@@ -35,13 +36,10 @@ def outer_gram(xp: Any, rows: Array) -> Array:
 
 def cholesky(xp: Any, matrix: Array) -> Array:
     """The lower factor C with CCᵀ = matrix; `SingularError` where there is none."""
-    if xp is np:  # LAPACK itself: scipy's wrapper takes longer than a small factor
-        factor: Any = get_lapack_funcs("potrf", (matrix,))
-        root, failed = factor(matrix, lower=True, clean=True)
-        if failed:
-            raise SingularError(f"leading minor of order {int(failed)} is not positive")
-        return root
-    root, failed = xp.linalg.cholesky_ex(matrix)
+    if xp is np:
+        root, failed = _FACTOR[matrix.itemsize](matrix, lower=True, clean=True)
+    else:
+        root, failed = xp.linalg.cholesky_ex(matrix)
     if int(failed):
         raise SingularError(f"leading minor of order {int(failed)} is not positive")
     return root
@@ -50,8 +48,7 @@ def cholesky(xp: Any, matrix: Array) -> Array:
 def solve_root(xp: Any, root: Array, vector: Array) -> Array:
     """x with CCᵀx = vector, from the lower factor C."""
     if xp is np:
-        solve: Any = get_lapack_funcs("potrs", (root, vector))
-        return solve(root, vector, lower=True)[0]
+        return _SOLVE[root.itemsize](root, vector, lower=True)[0]
     return xp.cholesky_solve(vector[:, None], root)[:, 0]
 
 
@@ -62,7 +59,6 @@ def solve_transposed_root(xp: Any, root: Array, vector: Array) -> Array:
     return xp.linalg.solve_triangular(root.T, vector[:, None], upper=True)[:, 0]
 
 
-def add_to_diagonal(xp: Any, matrix: Array, value: float) -> None:
-    """matrix += value·I, in place."""
-    index = xp.arange(matrix.shape[0])
-    matrix[index, index] += value
+def add_to_diagonal(matrix: Array, value: float) -> None:
+    """matrix += value·I, in place, for a matrix as it was made: row after row in memory."""
+    matrix.reshape(-1)[:: matrix.shape[0] + 1] += value

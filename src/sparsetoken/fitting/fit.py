@@ -19,16 +19,18 @@ meaningful on separable data with a tiny ridge, where all slopes vanish together
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from types import ModuleType
 
 from sparsetoken.fitting import algebra
 from sparsetoken.fitting.interior import minimise_kinked
 from sparsetoken.fitting.newton import minimise
 from sparsetoken.fitting.objective import Fitted, Objective
-from sparsetoken.model.losses import Loss, Square
+from sparsetoken.model.losses import Loss
 from sparsetoken.support.arrays import Array, floats
-from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
+from sparsetoken.support.errors import InvalidInput, NoMinimiserError
 
 _MOST_SOLVES = 8  # with one Cholesky factor; one is enough unless the ridge is tiny
 
@@ -96,7 +98,6 @@ def fit_path(
     ridges: Sequence[float],
     *,
     weights: Array | None = None,
-    offsets: Array | None = None,
     tolerance: float | None = None,
 ) -> Iterator[Fitted]:
     """`fit` for one ridge after another, each begun where the one before ended.
@@ -108,12 +109,9 @@ def fit_path(
     >>> [round(float(fitted.weights[0]), 2) for fitted in path]
     [0.27, 1.3, 3.77]
     """
-    objective, start = None, None
+    objective = Objective.of(features, labels, loss, 0.0, tolerance, weights=weights)
+    start = None
     for ridge in ridges:
-        if objective is None:
-            objective = Objective.of(
-                features, labels, loss, ridge, tolerance, 0.0, weights, offsets
-            )
         fitted = _fit(objective.at(ridge), None, start)
         start = (fitted.weights, fitted.bias)
         yield fitted
@@ -121,48 +119,26 @@ def fit_path(
 
 def _fit(objective: Objective, factorise: bool | None, start: tuple[Array, float] | None) -> Fitted:
     """By the method that suits shape and loss."""
-    loss, ridge = objective.loss, objective.ridge
-    if ridge == 0 and objective.features.shape[0] <= objective.features.shape[1]:
-        n, p = objective.features.shape
+    if objective.ridge == 0 and objective.n <= objective.p:
         raise NoMinimiserError(
-            f"fit: with ridge=0 and {n} samples of {p} features infinitely many readouts fit the "
-            "data equally well; use a positive ridge"
+            f"fit: with ridge=0 and {objective.n} samples of {objective.p} features infinitely "
+            "many readouts fit the data equally well; use a positive ridge"
         )
     fitted = minimise(objective, factorise, start)
     if fitted is not None:
         return fitted
-    if isinstance(loss, Square) and objective.shares is None:
+    if objective.one_factor:
         return _fit_square(objective)
-    if objective.n >= objective.features.shape[1]:
+    if objective.n >= objective.p:
         return minimise_kinked(objective)
     # conjugate gradients were too slow, and n < p: factorisations of an n×n matrix are cheaper
-    dual, reduced = fit_gram(
-        objective.features @ objective.features.T,
-        objective.labels,
-        loss,
-        ridge,
-        weights=objective.shares,
-        offsets=objective.offsets,
-        tolerance=objective.tolerance,
-    )
-    weights = objective.features.T @ dual
-    counts = reduced.steps, reduced.products
-    fitted, accepted = objective.judge(weights, reduced.bias, *counts, stuck=True)
-    if not accepted:
-        raise ConvergenceError(objective.shortfall(fitted.certificate))
-    return fitted
+    rows, dual_of = _rows_of(objective.xp, objective.features @ objective.features.T)
+    reduced = _fit(replace(objective, features=rows), None, None)
+    weights = objective.features.T @ dual_of(reduced.weights)
+    return objective.settle(weights, reduced.bias, reduced.steps, reduced.products)
 
 
-def fit_gram(
-    gram: Array,
-    labels: Array,
-    loss: Loss,
-    ridge: float,
-    *,
-    weights: Array | None = None,
-    offsets: Array | None = None,
-    tolerance: float | None = None,
-) -> tuple[Array, Fitted]:
+def fit_gram(gram: Array, labels: Array, loss: Loss, ridge: float) -> tuple[Array, Fitted]:
     """The same fit when only K = FFᵀ (n, n) is known: w = Fᵀa.
 
     Returns a (n,) and the fit; its `weights` are w in another basis, so ‖weights‖ = ‖w‖.
@@ -177,19 +153,23 @@ def fit_gram(
     True
     """
     xp, gram = floats(gram)
-    given: Any = {"weights": weights, "offsets": offsets, "tolerance": tolerance}
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
         raise InvalidInput(f"fit_gram: gram must be a square matrix, got shape {tuple(gram.shape)}")
-    try:  # K = CCᵀ: the rows of C are features with this Gram matrix
+    rows, dual_of = _rows_of(xp, gram)
+    fitted = fit(rows, labels, loss, ridge)
+    return dual_of(fitted.weights), fitted
+
+
+def _rows_of(xp: ModuleType, gram: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """Features C with CCᵀ = K, and the map from their weights Cᵀa to a."""
+    try:
         root = algebra.cholesky(xp, gram)
+        return root, partial(algebra.solve_transposed_root, xp, root)
     except algebra.SingularError:  # keep the directions that count
         values, vectors = xp.linalg.eigh(gram)
         kept = values > float(xp.max(values)) * gram.shape[0] * float(xp.finfo(gram.dtype).eps)
-        scale = xp.sqrt(values[kept])
-        fitted = fit(vectors[:, kept] * scale, labels, loss, ridge, **given)
-        return vectors[:, kept] @ (fitted.weights / scale), fitted
-    fitted = fit(root, labels, loss, ridge, **given)
-    return algebra.solve_transposed_root(xp, root, fitted.weights), fitted
+        basis, scale = vectors[:, kept], xp.sqrt(values[kept])
+        return basis * scale, lambda weights: basis @ (weights / scale)
 
 
 def _fit_square(objective: Objective) -> Fitted:
@@ -200,7 +180,7 @@ def _fit_square(objective: Objective) -> Fitted:
     """
     xp, features, n = objective.xp, objective.features, objective.n
     mean = xp.mean(features, axis=0)  # (p,)
-    wide = n < features.shape[1]
+    wide = n < objective.p
     root = _factor(objective, mean, wide)
     target = objective.labels if objective.offsets is None else objective.labels - objective.offsets
     level = float(xp.mean(target))
@@ -209,14 +189,12 @@ def _fit_square(objective: Objective) -> Fitted:
         pull = residual / n if wide else features.T @ (residual / n)
         unknown = unknown + algebra.solve_root(xp, root, pull - objective.ridge * unknown)
         weights = features.T @ (unknown - xp.mean(unknown)) if wide else unknown
-        fitted, accepted = objective.judge(weights, level - float(mean @ weights), steps, steps)
-        if accepted:
+        bias = level - float(mean @ weights)
+        fitted, gradient = objective.judge(weights, bias, steps, steps)
+        if objective.met(gradient):
             return fitted
         residual = objective.labels - fitted.scores
-    fitted, accepted = objective.judge(fitted.weights, fitted.bias, steps, steps, stuck=True)
-    if accepted:
-        return fitted
-    raise ConvergenceError(objective.shortfall(fitted.certificate))
+    return objective.settle(weights, bias, steps, steps)
 
 
 def _factor(objective: Objective, mean: Array, wide: bool) -> Array:
@@ -230,7 +208,7 @@ def _factor(objective: Objective, mean: Array, wide: bool) -> Array:
         gram = algebra.outer_gram(xp, features)
         gram -= n * mean[:, None] * mean[None, :]
     gram /= n
-    algebra.add_to_diagonal(xp, gram, objective.ridge)
+    algebra.add_to_diagonal(gram, objective.ridge)
     try:
         return algebra.cholesky(xp, gram)
     except algebra.SingularError as error:

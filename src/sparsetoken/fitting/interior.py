@@ -16,126 +16,116 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from sparsetoken.fitting.newton import Factored, refuse_separable
+from sparsetoken.fitting.newton import Factored
 from sparsetoken.fitting.objective import Fitted, Objective
 from sparsetoken.support.arrays import Array
-from sparsetoken.support.errors import ConvergenceError
 
 _MOST_STEPS = 100
 _PATIENCE = 4  # steps without a better certificate, at the level of rounding
 _TO_THE_WALL = 0.995  # share of the way to a bound that a step may go
 
 
-class _Step(NamedTuple):
-    weights: Array  # change of w, (p,)
+class _Point(NamedTuple):
+    """Where the method stands, a, u and v strictly inside their bounds; or a change of all that."""
+
+    weights: Array  # w, (p,)
     bias: float
     scores: Array  # (n,)
-    pull: Array  # of a, (n,)
-    lower: Array  # of u, (n,)
-    upper: Array  # of v, (n,)
+    pull: Array  # a, (n,)
+    lower: Array  # u, (n,)
+    upper: Array  # v, (n,)
+
+    def moved(self, step: _Point, length: float) -> _Point:
+        return _Point(*(here + length * move for here, move in zip(self, step, strict=True)))
 
 
 def minimise_kinked(objective: Objective) -> Fitted:
     """The certified minimiser for a loss with a `dual_box`."""
     path = _CentralPath(objective)
+    point = path.start()
     best: Fitted | None = None  # among those that rounding alone may keep from the tolerance
     for steps in range(_MOST_STEPS):
-        gradient = objective.gradient(path.weights, path.scores)
+        gradient = objective.gradient(point.weights, point.scores)
         if objective.met(gradient, stuck=True):
-            arguments = (path.weights, path.bias, steps, 2 * steps)
-            fitted, accepted = objective.judge(*arguments)
-            if accepted:
+            fitted, again = objective.judge(point.weights, point.bias, steps, 2 * steps)
+            if objective.met(again):
                 return fitted
-            _, near = objective.judge(*arguments, stuck=True)
-            if near and (best is None or fitted.certificate < best.certificate):
+            better = best is None or fitted.certificate < best.certificate
+            if better and objective.met(again, stuck=True):
                 best = fitted
         if best is not None and steps > best.steps + _PATIENCE:
             return best
-        if objective.ridge == 0:
-            refuse_separable(objective, path.scores)
-        path.advance()
-    raise ConvergenceError(objective.shortfall(gradient.certificate))
+        objective.refuse_separable(point.scores)
+        point = path.after(point)
+    raise objective.shortfall(gradient.certificate)
 
 
 class _CentralPath:
-    """Where the method stands: w, b, scores, and a, u, v strictly inside their bounds."""
+    """The equations of the programme, and Newton's steps on them."""
 
     def __init__(self, objective: Objective) -> None:
-        xp, labels = objective.xp, objective.labels
         self.objective = objective
         self.curve, self.offset, self.top = objective.loss.dual_box  # type: ignore[attr-defined]
-        self.weights = xp.zeros_like(objective.features[0, :])
-        self.bias, self.scores = 0.0, objective.scores(self.weights, 0.0)
-        nothing = xp.zeros_like(labels)
+
+    def start(self) -> _Point:
+        xp = self.objective.xp
+        weights = xp.zeros_like(self.objective.features[0, :])
+        nothing = xp.zeros_like(self.objective.labels)
+        scores = self.objective.scores(weights, 0.0)
+        # gap + a₀/c: the pull over c that a sample would have without bounds
+        wanted = 1.0 - self.objective.labels * scores + self.offset / self.curve
         if math.isinf(self.top):
-            self.pull = self.curve * (xp.clip(self._wanted(), min=0.0) + 0.5)
-            self.upper = nothing
+            pull, upper = self.curve * (xp.clip(wanted, min=0.0) + 0.5), nothing
         else:
-            self.pull = nothing + 0.5 * self.top
-            self.upper = xp.clip(self._wanted() - self.pull / self.curve, min=0.0) + 0.5 * self.top
-        self.lower = self.pull / self.curve + self.upper - self._wanted()
+            pull = nothing + 0.5 * self.top
+            upper = xp.clip(wanted - pull / self.curve, min=0.0) + 0.5 * self.top
+        return _Point(weights, 0.0, scores, pull, pull / self.curve + upper - wanted, upper)
 
-    def _wanted(self) -> Array:
-        """gap + a₀/c: the pull over c that a sample would have without bounds."""
-        return 1.0 - self.objective.labels * self.scores + self.offset / self.curve
-
-    def advance(self) -> None:
+    def after(self, point: _Point) -> _Point:
         """One predictor–corrector step."""
-        curvature = self.objective.shared(1.0 / self._stiffness())
-        factored = Factored(self.objective, curvature)
-        now = self._complementarity(0.0, None)
-        ahead = self._toward(factored, 0.0, None)
-        reached = self._complementarity(self._longest(ahead), ahead)
-        step = self._toward(factored, now * (reached / now) ** 3, ahead)
-        length = min(1.0, _TO_THE_WALL * self._longest(step))
-        self.weights = self.weights + length * step.weights
-        self.bias += length * step.bias
-        self.scores = self.scores + length * step.scores
-        self.pull = self.pull + length * step.pull
-        self.upper = self.upper + length * step.upper
-        self.lower = self.lower + length * step.lower
+        stiffness = (  # s/D
+            1.0 / self.curve + point.lower / point.pull + point.upper / (self.top - point.pull)
+        )
+        factored = Factored(self.objective, self.objective.shared(1.0 / stiffness))
+        now = self._complementarity(point)
+        ahead = self._toward(point, factored, stiffness, 0.0, 0.0)
+        reached = self._complementarity(point.moved(ahead, self._longest(point, ahead)))
+        goal = now * (reached / now) ** 3
+        corrected = goal - ahead.lower * ahead.pull, goal + ahead.upper * ahead.pull
+        step = self._toward(point, factored, stiffness, *corrected)
+        return point.moved(step, min(1.0, _TO_THE_WALL * self._longest(point, step)))
 
-    def _stiffness(self) -> Array:
-        """s/D."""
-        return 1.0 / self.curve + self.lower / self.pull + self.upper / (self.top - self.pull)
-
-    def _toward(self, factored: Factored, goal: float, ahead: _Step | None) -> _Step:
-        """Newton's step to μ = goal, with the second-order terms of the step `ahead`."""
+    def _toward(
+        self, point: _Point, factored: Factored, stiffness: Array, at_lower: Array, at_upper: Array
+    ) -> _Point:
+        """Newton's step to u·a = at_lower and v·(A − a) = at_upper."""
         labels, features = self.objective.labels, self.objective.features
-        room, stiffness = self.top - self.pull, self._stiffness()
-        at_lower = at_upper = goal
-        if ahead is not None:
-            at_lower, at_upper = goal - ahead.lower * ahead.pull, goal + ahead.upper * ahead.pull
-        push = at_upper / room - self.upper
-        right = at_lower / self.pull - self.lower - push
-        pulls = self.objective.shared(labels * (self.pull + right / stiffness))
-        along = self.objective.ridge * self.weights - features.T @ pulls
-        bias = -float(self.objective.xp.sum(pulls))
-        move = factored.solve(along, bias)
+        room = self.top - point.pull
+        push = at_upper / room - point.upper
+        right = at_lower / point.pull - point.lower - push
+        pulls = self.objective.shared(labels * (point.pull + right / stiffness))
+        along = self.objective.ridge * point.weights - features.T @ pulls
+        move = factored.solve(along, -float(pulls.sum()))
         scores = features @ move.weights + move.bias
         pull = (right - labels * scores) / stiffness
-        upper = push + self.upper * pull / room
+        upper = push + point.upper * pull / room
         lower = pull / self.curve + upper + labels * scores
-        return _Step(move.weights, move.bias, scores, pull, lower, upper)
+        return _Point(move.weights, move.bias, scores, pull, lower, upper)
 
-    def _complementarity(self, length: float, step: _Step | None) -> float:
-        """Mean of u·a and v·(A − a) after a step of some length."""
-        pull, lower, upper = self.pull, self.lower, self.upper
-        if step is not None:
-            pull, lower = pull + length * step.pull, lower + length * step.lower
-            upper = upper + length * step.upper
-        total = float(lower @ pull)
+    def _complementarity(self, point: _Point) -> float:
+        """Mean of u·a and v·(A − a)."""
+        total = float(point.lower @ point.pull)
         if math.isinf(self.top):
             return total / self.objective.n
-        return (total + float(upper @ (self.top - pull))) / (2 * self.objective.n)
+        return (total + float(point.upper @ (self.top - point.pull))) / (2 * self.objective.n)
 
-    def _longest(self, step: _Step) -> float:
+    def _longest(self, point: _Point, step: _Point) -> float:
         """How far a step can go before something leaves its bounds; at most 1."""
         xp = self.objective.xp
-        pairs = [(self.pull, step.pull), (self.lower, step.lower)]
+        pairs = [(point.pull, step.pull), (point.lower, step.lower)]
         if not math.isinf(self.top):
-            pairs += [(self.upper, step.upper), (self.top - self.pull, -step.pull)]
-        smallest = float(xp.finfo(self.pull.dtype).tiny)
+            pairs += [(point.upper, step.upper), (self.top - point.pull, -step.pull)]
+        smallest = float(xp.finfo(point.pull.dtype).tiny)
         steepest = max(
             float(xp.max(-change / xp.clip(value, min=smallest))) for value, change in pairs
         )

@@ -21,11 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsetoken.fitting import algebra
-from sparsetoken.fitting.objective import Fitted, Gradient, Objective, sample_rows
+from sparsetoken.fitting.objective import Derivatives, Fitted, Gradient, Objective, sample_rows
 from sparsetoken.model.envelopes import PiecewiseQuadratic
-from sparsetoken.model.losses import Square
 from sparsetoken.support.arrays import Array
-from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
+from sparsetoken.support.errors import InvalidInput
 
 _MOST_STEPS = 200
 _MOST_KINKED = 25  # with a loss that has kinks; then the interior-point method is cheaper
@@ -56,15 +55,15 @@ def minimise(
     the loss has kinks and full steps keep running into them.
     """
     xp, features = objective.xp, objective.features
-    kinks = getattr(objective.loss, "dual_box", None) is not None
-    one_factor = isinstance(objective.loss, Square) and objective.shares is None
+    kinked, n, p = objective.kinked, objective.n, objective.p
+    elsewhere = kinked or objective.one_factor or n < p  # once matrices must be factored
     weights, bias = start if start is not None else (xp.zeros_like(features[0, :]), 0.0)
-    scores = objective.scores(weights, bias)
+    scores, derivatives = objective.scores(weights, bias), None
     solver = _Steps(objective, factorise)
     products, floor, stalls = 0, 0.0, 0
     before, value_before = math.inf, math.inf
-    for steps in range(_MOST_KINKED if kinks else _MOST_STEPS):
-        gradient = objective.gradient(weights, scores)
+    for steps in range(_MOST_KINKED if kinked else _MOST_STEPS):
+        gradient = objective.gradient(weights, scores, derivatives)
         if steps == 0 and not math.isfinite(gradient.norm):  # any nan or inf reaches the gradient
             raise InvalidInput("fit: features must be finite numbers, got nan or inf among them")
         if objective.met(gradient):
@@ -72,8 +71,8 @@ def minimise(
             if steps * gradient.rounding < gradient.certificate:
                 return Fitted(weights, bias, scores, gradient.certificate, gradient.norm, *counts)
             # once more, without accumulated rounding
-            fitted, accepted = objective.judge(weights, bias, *counts)
-            if accepted:
+            fitted, again = objective.judge(weights, bias, *counts)
+            if objective.met(again):
                 return fitted
             scores = fitted.scores
         # far from the minimum the gradient need not shrink, the objective does
@@ -84,22 +83,20 @@ def minimise(
             stalls = 0 if value <= (1 - _LEAST_FALL) * value_before else stalls + 1
             value_before = value
         if stalls >= 4 and floor == 0:
-            if not solver.escalate():
-                fitted, accepted = objective.judge(weights, bias, steps, products, stuck=True)
-                if accepted:
-                    return fitted
-                break
+            if solver.factorises:
+                return objective.settle(weights, bias, steps, products)
+            solver.escalate()
             stalls = 0
-        if solver.factorises and (kinks or one_factor or objective.n < features.shape[1]):
+        if solver.factorises and elsewhere:
             return None
-        if not float(xp.sum(gradient.curvatures)) > 0:
+        if not gradient.curvatures.any():
             floor = max(floor, 0.1)
         least = max(floor, _LEAST_CURVATURE)
-        curvature = objective.shared(xp.clip(gradient.curvatures, min=least))
-        step = solver.direction(gradient, curvature)
+        raised = xp.where(gradient.curvatures > least, gradient.curvatures, least)
+        step = solver.direction(gradient, objective.shared(raised))
         products += step.products
         along = features @ step.weights + step.bias
-        length = _step_length(objective, gradient, weights, scores, step, along)
+        length, derivatives = _line_search(objective, gradient, weights, scores, step, along)
         weights, bias = weights + length * step.weights, bias + length * step.bias
         scores = scores + length * along
         if length < 0.2:
@@ -107,11 +104,10 @@ def minimise(
         elif length > 0.9:
             floor = floor / 10 if floor > 1e-6 else 0.0
         before = gradient.norm
-        if objective.ridge == 0:
-            refuse_separable(objective, scores)
-    if kinks:
+        objective.refuse_separable(scores)
+    if kinked:
         return None
-    raise ConvergenceError(objective.shortfall(gradient.certificate))
+    raise objective.shortfall(gradient.certificate)
 
 
 class _Steps:
@@ -127,8 +123,8 @@ class _Steps:
         self.loosest = _LOOSEST
         if isinstance(objective.loss, PiecewiseQuadratic):
             self.loosest = _LOOSEST_QUADRATIC
-            if objective.loss.dual_box is not None:
-                self.budget *= 8  # the alternative, an interior-point method, takes many of them
+        if objective.kinked:
+            self.budget *= 8  # the alternative, an interior-point method, takes many of them
         self.previous = math.inf
         if self.factorises:
             return
@@ -139,20 +135,17 @@ class _Steps:
             self.copy = xp.astype(features, xp.float32, copy=False)
         self.squares = self.copy[self.rows] ** 2
 
-    def escalate(self) -> bool:
-        """Go on to more exact steps; False if there are none."""
-        if self.factorises:
-            return False
+    def escalate(self) -> None:
+        """Go on to more exact steps."""
         if self.copy.dtype != self.objective.features.dtype:
             self.copy = self.objective.features
         else:
             self.factorises = True
         self.previous = math.inf
-        return True
 
     def direction(self, gradient: Gradient, curvature: Array) -> Direction:
         if self.factorises:
-            return self._by_cholesky(gradient, curvature)
+            return Factored(self.objective, curvature).solve(gradient.weights, gradient.bias)
         # superlinear, but no more exact than the certificate needs or the copy can give
         wanted = self.loosest
         if math.isfinite(self.previous):
@@ -174,7 +167,7 @@ class _Steps:
         """(FᵀDF − hhᵀ/ΣD + λ) δ = −(∇ − h ∇_b/ΣD), h = FᵀD1."""
         xp, matrix, ridge = self.objective.xp, self.copy, self.objective.ridge
         weight = xp.astype(curvature, matrix.dtype)
-        total = float(xp.sum(curvature))
+        total = float(curvature.sum())
         lift = matrix.T @ weight  # h
         scale = self.squares.T @ weight[self.rows] * (self.objective.n / self.squares.shape[0])
         if self.objective.n < matrix.shape[1]:
@@ -203,9 +196,6 @@ class _Steps:
         bias = -(gradient.bias + float(lift @ solution)) / total
         return Direction(xp.astype(solution, self.objective.features.dtype), bias, products)
 
-    def _by_cholesky(self, gradient: Gradient, curvature: Array) -> Direction:
-        return Factored(self.objective, curvature).solve(gradient.weights, gradient.bias)
-
 
 class Factored:
     """FᵀDF + λ with the bias eliminated, factored once for any number of gradients."""
@@ -213,17 +203,17 @@ class Factored:
     def __init__(self, objective: Objective, curvature: Array) -> None:
         xp, features = objective.xp, objective.features
         self.xp = xp
-        self.total = float(xp.sum(curvature))
+        self.total = float(curvature.sum())
         self.lift = features.T @ curvature  # h
         hessian = algebra.outer_gram(xp, features * xp.sqrt(curvature)[:, None])
         hessian -= self.lift[:, None] * (self.lift[None, :] / self.total)
-        algebra.add_to_diagonal(xp, hessian, objective.ridge)
+        algebra.add_to_diagonal(hessian, objective.ridge)
         try:
             self.root = algebra.cholesky(xp, hessian)
         except algebra.SingularError:  # to rounding: a little more on the diagonal
             largest = float(xp.max(xp.abs(hessian)))
             epsilon = float(xp.finfo(hessian.dtype).eps)
-            algebra.add_to_diagonal(xp, hessian, 100 * epsilon * largest * hessian.shape[0])
+            algebra.add_to_diagonal(hessian, 100 * epsilon * largest * hessian.shape[0])
             self.root = algebra.cholesky(xp, hessian)
 
     def solve(self, along: Array, level: float) -> Direction:
@@ -234,43 +224,46 @@ class Factored:
         return Direction(weights, bias, 0)
 
 
-def _step_length(
+def _line_search(
     objective: Objective,
     gradient: Gradient,
     weights: Array,
     scores: Array,
     step: Direction,
     along: Array,
-) -> float:
+) -> tuple[float, Derivatives | None]:
     """t where the slope φ′(t) along the step has lost most of its size; 1 if half is lost there.
 
-    φ is convex, so φ′ rises; the root is bracketed, then approached by the Illinois method.
+    With the derivatives of the loss there, which the next step needs, if they are known. φ is
+    convex, so φ′ rises; the root is bracketed, then approached by the Illinois method.
     """
     margin, change = objective.labels * scores, objective.labels * along
     pushed = change if objective.shares is None else objective.n * objective.shared(change)
     inner = objective.ridge * float(weights @ step.weights)
     square = objective.ridge * float(step.weights @ step.weights)
 
-    def slope(t: float) -> float:
-        pull = float(objective.loss.slope(margin + t * change) @ pushed) / objective.n
-        return pull + inner + t * square
+    def slope(t: float) -> tuple[float, Derivatives]:
+        derivatives = objective.loss.derivatives(margin + t * change)
+        pull = float(derivatives[0] @ pushed) / objective.n
+        return pull + inner + t * square, derivatives
 
     start = float(gradient.weights @ step.weights) + gradient.bias * step.bias
     if not start < 0:  # rounding: the step no longer descends
-        return 1.0
-    low, at_low, high, at_high = 0.0, start, 1.0, slope(1.0)
+        return 1.0, None
+    low, at_low, high = 0.0, start, 1.0
+    at_high, derivatives = slope(high)
     if abs(at_high) <= -0.5 * start:
-        return 1.0
+        return high, derivatives
     while at_high < 0:
         low, at_low, high = high, at_high, 4 * high
-        at_high = slope(high)
+        at_high, derivatives = slope(high)
         if abs(at_high) <= -0.1 * start or high > 1e9:
-            return high
+            return high, derivatives
     side = 0
     # inside a bracket of a rising slope; what it ends with descends, and the caller certifies
     for _ in range(60):
         t = (low * at_high - high * at_low) / (at_high - at_low)
-        value = slope(t)
+        value, derivatives = slope(t)
         if abs(value) <= -0.1 * start:
             break
         if value < 0:
@@ -281,18 +274,4 @@ def _step_length(
             high, at_high = t, value
             at_low = 0.5 * at_low if side > 0 else at_low
             side = 1
-    return t
-
-
-def refuse_separable(objective: Objective, scores: Array) -> None:
-    """Without a ridge, separable data pull a loss that rewards confidence to infinity."""
-    right = objective.labels * scores > 0
-    if objective.shares is not None:
-        right = right | (objective.shares == 0)
-    separated = bool(objective.xp.all(right))
-    if separated and not objective.loss.penalises_confidence:
-        n, p = objective.features.shape
-        raise NoMinimiserError(
-            f"fit: with ridge=0 the {n} samples of {p} features are linearly separable, so "
-            f"{objective.loss!r} has no unique minimiser; use a positive ridge"
-        )
+    return t, derivatives

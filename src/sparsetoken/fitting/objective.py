@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from sparsetoken.model.losses import Loss
+from sparsetoken.model.losses import Loss, Square
 from sparsetoken.support.arrays import Array, floats
 from sparsetoken.support.checks import real
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
 
 _ROUNDINGS = 8  # of size ε in a score
 _STUCK = 16  # times that much is accepted where steps no longer help
 _TOLERANCE = {8: 1e-8, 4: 1e-6}  # of the certificate, by bytes of a float
+Derivatives = tuple[Array, Array]  # slopes and curvatures of the loss (n,)
 
 
 def sample_rows(n: int) -> slice:
@@ -63,13 +65,28 @@ class Objective:
     ridge: float
     tolerance: float
     size: float  # φ = √(mean‖f‖²), from some of the samples
+    epsilon: float  # of the features' kind of floats
     gradient_norm: float = 0.0  # ‖∇‖ that is small enough, whatever the certificate
     shares: Array | None = None  # (n,), of sum 1; None: all 1/n
     offsets: Array | None = None  # (n,); None: all 0
 
-    @property
+    @cached_property
     def n(self) -> int:
         return int(self.features.shape[0])
+
+    @cached_property
+    def p(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def kinked(self) -> bool:
+        """Whether the slope of the loss is a clipped line, as the interior-point method needs it."""
+        return getattr(self.loss, "dual_box", None) is not None
+
+    @property
+    def one_factor(self) -> bool:
+        """Whether one matrix is the Hessian everywhere, and all samples weigh the same."""
+        return isinstance(self.loss, Square) and self.shares is None
 
     @classmethod
     def of(
@@ -101,12 +118,11 @@ class Objective:
                 f"fit: labels must hold both +1 and -1, got only {int(labels[0]):+d}"
             )
         ridge = real("fit", "ridge", ridge, least=0)
-        width = float(features.dtype.itemsize)
-        tolerance = real("fit", "tolerance", tolerance or _TOLERANCE[int(width)], above=0, below=1)
+        usual = _TOLERANCE[features.dtype.itemsize]
+        tolerance = real("fit", "tolerance", tolerance or usual, above=0, below=1)
         some = features[sample_rows(n)]
         size = float(xp.linalg.vector_norm(some)) / math.sqrt(some.shape[0]) or 1.0
         gradient_norm = real("fit", "gradient_norm", gradient_norm, least=0)
-        objective = cls(xp, features, labels, loss, ridge, tolerance, size, gradient_norm)
         if weights is not None:
             weights = _of_samples(xp, "weights", weights, n, like)
             sides = [float(xp.sum(weights[labels == side])) for side in (1, -1)]
@@ -116,10 +132,14 @@ class Objective:
                     f"got a smallest of {float(xp.min(weights)):g} and sums of {sides[0]:g} and "
                     f"{sides[1]:g}"
                 )
-            objective = replace(objective, shares=weights / sum(sides))
+            weights = weights / sum(sides)
         if offsets is not None:
-            objective = replace(objective, offsets=_of_samples(xp, "offsets", offsets, n, like))
-        return objective
+            offsets = _of_samples(xp, "offsets", offsets, n, like)
+        epsilon = float(xp.finfo(features.dtype).eps)
+        return cls(
+            xp, features, labels, loss, ridge, tolerance, size, epsilon, gradient_norm, weights,
+            offsets,
+        )  # fmt: skip
 
     def at(self, ridge: float) -> Objective:
         """With another ridge."""
@@ -133,7 +153,7 @@ class Objective:
     def mean(self, values: Array) -> float:
         """Over the samples, by their shares."""
         if self.shares is None:
-            return float(self.xp.sum(values)) / self.n
+            return float(values.sum()) / self.n
         return float(self.shares @ values)
 
     def shared(self, values: Array) -> Array:
@@ -145,16 +165,17 @@ class Objective:
         losses = self.loss.value(self.labels * scores)
         return self.mean(losses) + 0.5 * self.ridge * float(weights @ weights)
 
-    def gradient(self, weights: Array, scores: Array) -> Gradient:
-        """∇ at w and the scores u = Fw + b + o."""
-        xp = self.xp
-        slope, curvatures = self.loss.derivatives(self.labels * scores)
+    def gradient(
+        self, weights: Array, scores: Array, derivatives: Derivatives | None = None
+    ) -> Gradient:
+        """∇ at w and the scores u = Fw + b + o; `derivatives` of the loss there, if known."""
+        slope, curvatures = derivatives or self.loss.derivatives(self.labels * scores)
         pull = self.shared(self.labels * slope)
         along = self.features.T @ pull + self.ridge * weights
-        bias = float(xp.sum(pull))
+        bias = float(pull.sum())
         length = math.sqrt(float(along @ along))
         norm = math.hypot(length, bias)
-        pulls = self.mean(xp.abs(slope))
+        pulls = self.mean(self.xp.abs(slope))
         if not pulls > 0:
             return Gradient(along, bias, norm, math.inf, 0.0, curvatures)
         relative = math.hypot(length / self.size, bias) / pulls
@@ -165,8 +186,7 @@ class Objective:
         """What rounding makes of the pulls: a score is known to about ε times its size, its slope
         to ℓ″ times that, and n such errors add up like √n."""
         errors = self.shared(curvatures * (1 + self.xp.abs(scores)))
-        epsilon = float(self.xp.finfo(self.features.dtype).eps)
-        return _ROUNDINGS * epsilon * math.sqrt(float(errors @ errors))
+        return _ROUNDINGS * self.epsilon * math.sqrt(float(errors @ errors))
 
     def met(self, gradient: Gradient, stuck: bool = False) -> bool:
         """Whether the certificate meets the tolerance, or its own rounding where that is larger."""
@@ -177,21 +197,40 @@ class Objective:
         )
 
     def judge(
-        self, weights: Array, bias: float, steps: int, products: int, stuck: bool = False
-    ) -> tuple[Fitted, bool]:
-        """(w, b) with its scores and its certificate from scratch, and whether that is met."""
+        self, weights: Array, bias: float, steps: int, products: int
+    ) -> tuple[Fitted, Gradient]:
+        """(w, b) with its scores, its gradient and its certificate from scratch."""
         scores = self.scores(weights, bias)
         gradient = self.gradient(weights, scores)
-        fitted = Fitted(weights, bias, scores, gradient.certificate, gradient.norm, steps, products)
-        return fitted, self.met(gradient, stuck)
+        certificate, norm = gradient.certificate, gradient.norm
+        return Fitted(weights, bias, scores, certificate, norm, steps, products), gradient
 
-    def shortfall(self, certificate: float) -> str:
+    def settle(self, weights: Array, bias: float, steps: int, products: int) -> Fitted:
+        """(w, b) where steps no longer help: as good as rounding allows, or refused."""
+        fitted, gradient = self.judge(weights, bias, steps, products)
+        if not self.met(gradient, stuck=True):
+            raise self.shortfall(fitted.certificate)
+        return fitted
+
+    def shortfall(self, certificate: float) -> ConvergenceError:
         """Why no fit is returned."""
-        n, p = self.features.shape
-        return (
+        return ConvergenceError(
             f"fit: relative gradient {certificate:.1e}, {self.tolerance:.1e} is required "
-            f"({n} samples, {p} features, {self.loss!r}, ridge={self.ridge:g})"
+            f"({self.n} samples, {self.p} features, {self.loss!r}, ridge={self.ridge:g})"
         )
+
+    def refuse_separable(self, scores: Array) -> None:
+        """Without a ridge, separable data pull a loss that rewards confidence to infinity."""
+        if self.ridge > 0 or self.loss.penalises_confidence:
+            return
+        right = self.labels * scores > 0
+        if self.shares is not None:
+            right = right | (self.shares == 0)
+        if bool(self.xp.all(right)):
+            raise NoMinimiserError(
+                f"fit: with ridge=0 the {self.n} samples of {self.p} features are linearly "
+                f"separable, so {self.loss!r} has no unique minimiser; use a positive ridge"
+            )
 
 
 def _of_samples(xp: Any, field: str, values: Array, n: int, like: dict[str, Any]) -> Array:
