@@ -36,38 +36,38 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
+
+def _look(color: str, linestyle: Any, marker: str, width: float) -> dict[str, Any]:
+    return {"color": color, "linestyle": linestyle, "marker": marker, "width": width}
+
+
 # Okabe and Ito's colours; dashes and marks tell them apart in grey, widths on top of another.
-LOOK: dict[str, dict[str, Any]] = {
-    "attention": {"color": "#D55E00", "linestyle": "-", "marker": "o", "width": 2.0},
-    "vectorized": {"color": "#009E73", "linestyle": "--", "marker": "s", "width": 2.6},
-    "pooled": {"color": "#0072B2", "linestyle": "-.", "marker": "^", "width": 1.3},
-    "bayes": {"color": "#000000", "linestyle": ":", "marker": "D", "width": 1.3},
-    "maximum": {"color": "#CC79A7", "linestyle": (0, (6, 1)), "marker": "v", "width": 1.6},
-    "higher criticism": {
-        "color": "#56B4E9",
-        "linestyle": (0, (3, 1, 1, 1)),
-        "marker": "P",
-        "width": 1.6,
-    },
+LOOK = {
+    "attention": _look("#D55E00", "-", "o", 2.0),
+    "vectorized": _look("#009E73", "--", "s", 2.6),
+    "pooled": _look("#0072B2", "-.", "^", 1.3),
+    "bayes": _look("#000000", ":", "D", 1.3),
+    "maximum": _look("#CC79A7", (0, (6, 1)), "v", 1.6),
+    "higher criticism": _look("#56B4E9", (0, (3, 1, 1, 1)), "P", 1.6),
 }
-_THIN: Any = (0, (1, 1))
-TRAINED: dict[str, dict[str, Any]] = {  # beside exact curves, in the colour of their next of kin
+_THIN = (0, (1, 1))
+TRAINED = {  # beside exact curves, in the colour of their next of kin
     "exact: attention, four stages": LOOK["attention"],
     "exact: vectorized": LOOK["vectorized"],
     "exact: pooled": LOOK["pooled"],
-    "simple attention": {"color": "#D55E00", "linestyle": _THIN, "marker": "o", "width": 0.8},
-    "query, key and value": {"color": "#CC79A7", "linestyle": _THIN, "marker": "s", "width": 0.8},
-    "several heads": {"color": "#E69F00", "linestyle": _THIN, "marker": "D", "width": 0.8},
-    "two layers": {"color": "#000000", "linestyle": _THIN, "marker": "v", "width": 0.8},
-    "mean and MLP": {"color": "#0072B2", "linestyle": _THIN, "marker": "^", "width": 0.8},
-    "flat MLP": {"color": "#009E73", "linestyle": _THIN, "marker": "P", "width": 0.8},
+    "simple attention": _look("#D55E00", _THIN, "o", 0.8),
+    "query, key and value": _look("#CC79A7", _THIN, "s", 0.8),
+    "several heads": _look("#E69F00", _THIN, "D", 0.8),
+    "two layers": _look("#000000", _THIN, "v", 0.8),
+    "mean and MLP": _look("#0072B2", _THIN, "^", 0.8),
+    "flat MLP": _look("#009E73", _THIN, "P", 0.8),
 }
-_OTHERS: list[dict[str, Any]] = [  # for series that are not classifiers, in order
-    {"color": "#D55E00", "linestyle": "-", "marker": "o", "width": 1.8},
-    {"color": "#CC79A7", "linestyle": (0, (6, 1)), "marker": "s", "width": 1.6},
-    {"color": "#56B4E9", "linestyle": (0, (1, 1)), "marker": "^", "width": 2.2},
-    {"color": "#009E73", "linestyle": (0, (3, 1, 1, 1)), "marker": "D", "width": 1.2},
-    {"color": "#555555", "linestyle": (0, (1, 3)), "marker": "v", "width": 1.6},
+_OTHERS = [  # for series that are not classifiers, in order
+    _look("#D55E00", "-", "o", 1.8),
+    _look("#CC79A7", (0, (6, 1)), "s", 1.6),
+    _look("#56B4E9", (0, (1, 1)), "^", 2.2),
+    _look("#009E73", (0, (3, 1, 1, 1)), "D", 1.2),
+    _look("#555555", (0, (1, 3)), "v", 1.6),
 ]
 _REFERENCE: dict[str, Any] = {"color": "#888888", "linewidth": 1.0}
 _OVER_MAPS: list[Any] = ["-", (0, (3, 2))]
@@ -109,25 +109,20 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
         for axes, panel in zip(grid.flat, shown, strict=False):
             rows = table[table["panel"] == panel.name]
             axes.set_title(panel.name, fontsize=9)
-            axes.set_xlabel(panel.x)
-            axes.set_ylabel(panel.y)
-            if "x" in panel.log:
-                axes.set_xscale("log")
-            if "y" in panel.log:
-                axes.set_yscale("log")
+            axes.set(xlabel=panel.x, ylabel=panel.y)
+            axes.set(**{f"{name}scale": "log" for name in panel.log})
             if panel.colour:
                 _map(axes, rows, panel)
             else:
                 _lines(axes, rows, panel.join)
-            if panel.low is not None:
-                axes.set_ylim(bottom=panel.low)
+            axes.set_ylim(bottom=panel.low)  # as it is, if None
             if not panel.colour:
                 _plain_numbers(axes, panel.log)
             if not panel.legend:
                 axes.get_legend().remove()
                 for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                     shared.setdefault(label, handle)
-        for axes in list(grid.flat)[len(shown) :]:
+        for axes in grid.flat[len(shown) :]:
             axes.set_axis_off()
         if shared:
             handles, labels = list(shared.values()), list(shared)
@@ -160,16 +155,16 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
     others, dashes = itertools.cycle(_OTHERS), itertools.cycle(_REFERENCE_DASHES)
     size = 5.5  # smaller from one series to the next: marks on top of one another stay visible
-    for name, mine in rows.groupby("series", sort=False):
+    for name, own in rows.groupby("series", sort=False):
         series = str(name)
         if series.startswith("reference:"):
             words = series.split(":")[1].strip()
             look = {"linestyle": next(dashes), **_REFERENCE}
-            axes.plot(mine["x"], mine["theory"], label=words, **look)
+            axes.plot(own["x"], own["theory"], label=words, **look)
             continue
         look = LOOK.get(series) or TRAINED.get(series) or next(others)
-        line = mine.dropna(subset=["theory"]).sort_values("x")
-        dots = mine.dropna(subset=["simulation"]).sort_values("x")
+        line = own.dropna(subset=["theory"]).sort_values("x")
+        dots = own.dropna(subset=["simulation"]).sort_values("x")
         color, marker = look["color"], look["marker"]
         style: dict[str, Any] = {
             "color": color, "linestyle": look["linestyle"], "linewidth": look["width"],
@@ -202,8 +197,7 @@ def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
 
 def _map(axes: Axes, rows: pd.DataFrame, panel: Panel) -> None:
     def square(series: str) -> pd.DataFrame:
-        mine = rows[rows["series"] == series]
-        return mine.pivot(index="y", columns="x", values="theory")
+        return rows[rows["series"] == series].pivot(index="y", columns="x", values="theory")
 
     colours = square(panel.colour)
     x, y = colours.columns.to_numpy(float), colours.index.to_numpy(float)
@@ -212,18 +206,18 @@ def _map(axes: Axes, rows: pd.DataFrame, panel: Panel) -> None:
     halo: list[AbstractPathEffect] = [withStroke(linewidth=2.4, foreground="black")]
     if panel.contours:
         heights, levels = [0.01, 0.1, 1.0, 10.0, 100.0], square(panel.contours).to_numpy()
-        lines = axes.contour(x, y, levels, heights, colors="white", linewidths=1.0)
-        lines.set_path_effects(halo)
-        for label in axes.clabel(lines, fmt="%g", fontsize=7):
+        contours = axes.contour(x, y, levels, heights, colors="white", linewidths=1.0)
+        contours.set_path_effects(halo)
+        for label in axes.clabel(contours, fmt="%g", fontsize=7):
             label.set_path_effects(halo)
     axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())  # where the references do not reach
     references = rows[rows["series"].str.startswith("reference:")]
-    for (name, mine), dashes in zip(
+    for (name, line), dashes in zip(
         references.groupby("series", sort=False), itertools.cycle(_OVER_MAPS), strict=False
     ):
         words = str(name).split(":")[1].strip()
         axes.plot(
-            mine["x"], mine["theory"], label=words, color="white", linewidth=1.4, linestyle=dashes,
+            line["x"], line["theory"], label=words, color="white", linewidth=1.4, linestyle=dashes,
             path_effects=halo,
         )  # fmt: skip
     if len(references):

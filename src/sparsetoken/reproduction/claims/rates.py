@@ -17,6 +17,7 @@ from sparsetoken.theory.alignment import align
 _LINE = np.geomspace(4, 4000, 25)  # samples per feature
 _DOTS = (8.0, 16.0, 32.0)
 _EXCESS = "excess test error, square loss"
+_X = "readout samples per feature  $n_1/p$"
 
 
 class Rates(claim.Claim):
@@ -25,9 +26,7 @@ class Rates(claim.Claim):
         "With the square loss the test error approaches its limit like one over the number of "
         "samples, for each classifier."
     )
-    panels = (
-        Panel(_EXCESS, "readout samples per feature  $n_1/p$", "test error − limit", log="xy"),
-    )
+    panels = (Panel(_EXCESS, _X, "test error − limit", log="xy"),)
 
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Test error less its limit, against samples per feature.
