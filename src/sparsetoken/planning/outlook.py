@@ -97,7 +97,7 @@ def capacities(plan: Plan) -> dict[str, float]:
     >>> from sparsetoken import Task, plan
     >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
     >>> round(capacities(advice)["pooled"])
-    109
+    135
     """
     tuned = {option: option.tuned for option in plan.options if option.tuned is not None}
     with one_blas_thread():
