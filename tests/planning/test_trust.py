@@ -13,9 +13,9 @@ TASK = st.Task(10, 1, 5.0)
 
 
 def test_nothing_to_say_in_the_tested_range():
-    assert warnings(TASK, 20, 40, 80) == []
-    assert warnings(TASK, 200, 0, 40) == []  # no query
-    assert warnings(st.Task(360, 6, 5.0), 30, 60, 120) == []
+    assert list(warnings(TASK, 20, 40, 80)) == []
+    assert list(warnings(TASK, 200, 0, 40)) == []  # no query
+    assert list(warnings(st.Task(360, 6, 5.0), 30, 60, 120)) == []
     assert list(scatter("test error", 0.1, 0.01, 0.0)) == []
     assert list(scatter("AUC", 0.9, 0.01, None)) == []
     assert list(scatter("cost per sample", 3.0, 0.1, None)) == []

@@ -26,7 +26,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
 from sparsetoken.simulation.results import Simulation
-from sparsetoken.support.checks import real
+from sparsetoken.support.checks import Bounds, real
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.finite_size import FinitePrediction
@@ -111,7 +111,8 @@ class Metric(ABC):
     def checked_target(self, task: Task, target: float) -> float:
         """A target between the perfect and what takes no data at all."""
         field, (worst, guesser) = target_argument(self.name), self.baseline(task)
-        target = real("plan", field, target, below=1 if self.higher_is_better else None)
+        bounds: Bounds = {"below": 1} if self.higher_is_better else {}
+        target = real("plan", field, target, **bounds)
         if not self.higher_is_better and target <= 0:
             raise InvalidInput(
                 f"plan: {field} must be above 0 (no number of samples gets there), got {target:g}; "

@@ -13,7 +13,7 @@ from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.planning import report
 from sparsetoken.planning.advice import EDGE, Option, Plan, recommended
-from sparsetoken.planning.tuning import NEAR, Knobs, Tuner, tuners
+from sparsetoken.planning.tuning import NEAR, Knobs, Reach, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, Place, Samples, approach, learnable
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
@@ -97,7 +97,7 @@ def capacities(plan: Plan) -> dict[str, float]:
     >>> from sparsetoken import Task, plan
     >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
     >>> round(capacities(advice)["pooled"])
-    109
+    135
     """
     tuned = {option: option.tuned for option in plan.options if option.tuned is not None}
     with one_blas_thread():
@@ -147,7 +147,7 @@ def _crossover(attention: Tuner, rivals: list[Tuner], unknown: Samples) -> float
         if metric.badness(value) <= wanted + 4 * value.standard_error:
             return unknown.value(ease)
         ease, step = min(ease + step, unknown.easiest), 2 * step
-        knobs = attention.search(*unknown.at(ease), knobs, NEAR)
+        knobs = attention.search(*unknown.at(ease), knobs, Reach(NEAR))
     return math.inf
 
 

@@ -40,18 +40,14 @@ of 0.02 between them'
         )
 
 
-def warnings(task: Task, dim: int, query_count: int, readout_count: int) -> list[str]:
+def warnings(task: Task, dim: int, query_count: int, readout_count: int) -> Iterator[str]:
     """Sentences on what is outside the range in which predictions were tested; mostly none.
 
     `query_count` is 0 for a classifier that learns no query.
 
-    >>> warnings(Task(10, 1, 5.0), 200, query_count=400, readout_count=800)
+    >>> list(warnings(Task(10, 1, 5.0), 200, query_count=400, readout_count=800))
     []
     """
-    return list(_warnings(task, dim, query_count, readout_count))
-
-
-def _warnings(task: Task, dim: int, query_count: int, readout_count: int) -> Iterator[str]:
     if dim < LEAST_DIM:
         yield (
             f"dim={dim} is small (below {LEAST_DIM}): noise that is not Gaussian is not averaged "

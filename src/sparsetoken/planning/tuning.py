@@ -52,6 +52,16 @@ FAR, ALONG, NEAR = 0.5, 0.3, 0.2
 _FINE = 0.05
 
 
+class Reach(NamedTuple):
+    """The radii at which a search begins and ends."""
+
+    first: float = ALONG
+    last: float = _FINE
+
+
+_WHOLE = Reach()
+
+
 class Knobs(NamedTuple):
     """What is tuned; share and sharpness are attention's."""
 
@@ -96,17 +106,9 @@ class Tuner(ABC):
 
     @abstractmethod
     def search(
-        self,
-        task: Task,
-        n: float,
-        start: Knobs | None = None,
-        radius: float = ALONG,
-        least: float = _FINE,
+        self, task: Task, n: float, start: Knobs | None = None, reach: Reach = _WHOLE
     ) -> Knobs:
-        """The best knobs for n samples, from a start about so near or from nothing.
-
-        `least` is the radius at which the search ends.
-        """
+        """The best knobs for n samples, from a start about so near or from nothing."""
 
     @abstractmethod
     def draft(self, task: Task, n: float, knobs: Knobs) -> Trial:
@@ -147,12 +149,7 @@ class ReadoutTuner(Tuner):
         return Draft(self.setting, task, law.compressed, law, n, _MOST_RIDGE)
 
     def search(
-        self,
-        task: Task,
-        n: float,
-        start: Knobs | None = None,
-        radius: float = ALONG,
-        least: float = _FINE,
+        self, task: Task, n: float, start: Knobs | None = None, reach: Reach = _WHOLE
     ) -> Knobs:
         # a wide search takes milliseconds: no start is needed
         return Knobs(best_ridge(self._draft(task, n), None)[0])
@@ -204,18 +201,13 @@ class QueryTuner(Tuner):
         return replace(protocol, query_step=min(max(step, 1e-300), _LARGEST_STEP))
 
     def search(
-        self,
-        task: Task,
-        n: float,
-        start: Knobs | None = None,
-        radius: float = ALONG,
-        least: float = _FINE,
+        self, task: Task, n: float, start: Knobs | None = None, reach: Reach = _WHOLE
     ) -> Knobs:
         places: list[tuple[float, float]] = []
         if start is None:
-            radius = FAR
+            reach = reach._replace(first=FAR)
             places = [(share, tau) for share in (0.2, 0.5) for tau in (0.3, 1.0, 3.0, 8.0)]
-        elif radius > NEAR:  # valleys are long in sharpness: look along this one
+        elif reach.first > NEAR:  # valleys are long in sharpness: look along this one
             places = [(start.share, start.sharpness * ratio) for ratio in (0.25, 0.5, 1.0, 2.0)]
         if places:
             start = min(self._rough(task, n, *place) for place in places).knobs
@@ -229,7 +221,7 @@ class QueryTuner(Tuner):
 
         minimize(
             badness, _outside(start.share, start.sharpness), method="COBYQA",
-            options={"initial_tr_radius": radius, "final_tr_radius": least},
+            options={"initial_tr_radius": reach.first, "final_tr_radius": reach.last},
         )  # fmt: skip
         return min(trials).knobs
 

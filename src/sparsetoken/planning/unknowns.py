@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from sparsetoken.model.attention import LONGEST
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
-from sparsetoken.planning.tuning import ALONG, FAR, NEAR, Knobs, Tuned, Tuner
+from sparsetoken.planning.tuning import ALONG, FAR, NEAR, Knobs, Reach, Tuned, Tuner
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
 Target = Callable[[Task, float], float]  # the badness to reach on a task with n samples
@@ -224,7 +224,7 @@ def solve_for(tuner: Tuner, unknown: Unknown, target: Target) -> tuple[float, Tu
     """
     start = learnable(tuner, unknown, target, unknown.start)
     ease, knobs = approach(tuner, unknown, target, start)
-    knobs = tuner.search(*unknown.at(ease), knobs, NEAR)
+    knobs = tuner.search(*unknown.at(ease), knobs, Reach(NEAR))
     return _settle(tuner, unknown, target, Place(ease, knobs))
 
 
@@ -240,7 +240,9 @@ def learnable(tuner: Tuner, unknown: Unknown, target: Target, ease: float) -> Pl
             break
         ease += _STEP
     ease = min(ease, unknown.easiest)
-    return Place(ease, tuner.search(*unknown.at(ease), least=FAR))  # it will be left at once
+    return Place(
+        ease, tuner.search(*unknown.at(ease), reach=Reach(FAR, FAR))
+    )  # it will be left at once
 
 
 def approach(
@@ -258,7 +260,7 @@ def approach(
         if moved < settled:  # ε in ease is ε in knobs, ε² in badness
             break
         radius = ALONG if moved > 0.1 else NEAR
-        knobs = tuner.search(*unknown.at(here.ease), here.knobs, radius, least=0.5 * radius)
+        knobs = tuner.search(*unknown.at(here.ease), here.knobs, Reach(radius, 0.5 * radius))
         here = Place(here.ease, knobs)
     return here
 

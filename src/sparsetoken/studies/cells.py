@@ -14,7 +14,7 @@ from sparsetoken.simulation.experiment import is_separable, run_repeat
 from sparsetoken.simulation.outcome import Training
 from sparsetoken.simulation.results import QUANTITIES, Simulation
 from sparsetoken.simulation.settings import Sampler, Settings
-from sparsetoken.studies.questions import Question, bare
+from sparsetoken.studies.questions import Question, bare, field_values
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.prediction import predict
@@ -85,7 +85,7 @@ class Cell(Question):
         }
         for name, allowed in choices.items():
             value = getattr(self, name)
-            if not any(value is each or (value == each and type(value) is str) for each in allowed):
+            if type(value) not in (str, bool) or value not in allowed:
                 words = ", ".join(map(repr, allowed))
                 raise InvalidInput(f"Cell: {name} must be one of {words}, got {value!r}")
         if not (self.device is None or isinstance(self.device, str)):
@@ -118,16 +118,13 @@ class Cell(Question):
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name, flat; those that do not matter are None."""
         simulated = self.kind != "theory"
-        loss = self.protocol.loss
-        classifier = self.classifier
+        loss, classifier = self.protocol.loss, self.classifier
         values: dict[str, Any] = {"kind": self.kind, "classifier": CLASSIFIERS.kind(classifier)}
-        values |= {f"frozen_{name}": value for name, value in _dataclass_values(classifier).items()}
+        values |= field_values(classifier, "frozen_")
         if "frozen_weighting" in values:
             values["weighting"] = values.pop("frozen_weighting")
-        values |= {name: getattr(self.task, name) for name in _TASK}
-        values |= {name: getattr(self.protocol, name) for name in _PROTOCOL}
-        values |= {"loss": LOSSES.kind(loss)}
-        values |= {f"loss_{name}": value for name, value in _dataclass_values(loss).items()}
+        values |= field_values(self.task) | field_values(self.protocol)
+        values |= {"loss": LOSSES.kind(loss), **field_values(loss, "loss_")}
         values |= {name: getattr(self, name) if simulated else None for name in _SIMULATION}
         if self.sampler != "tokens":
             values |= {"test_samples": None, "reuse_data": None, "training": None}
@@ -231,7 +228,3 @@ def _changed(kind: type, given: Any, parts: dict[str, Any]) -> Any:
         raise InvalidInput(f"grid: {name.lower()} must be a {name}, got {given!r}")
     changed: Any = replace(given, **parts)  # type: ignore[type-var]
     return changed
-
-
-def _dataclass_values(thing: Any) -> dict[str, Any]:
-    return {field.name: getattr(thing, field.name) for field in fields(thing)}

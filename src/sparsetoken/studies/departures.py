@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sparsetoken.simulation.universality import Departure, run_departed
 from sparsetoken.studies.cells import Cell
-from sparsetoken.studies.questions import Question
+from sparsetoken.studies.questions import Question, field_values
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -39,9 +39,7 @@ class DepartureCell(Question):
 
     def parameters(self) -> dict[str, Any]:
         """Those of the cell, and how its tokens differ."""
-        names = [field.name for field in fields(Departure)]
-        other = {name: getattr(self.departure, name) for name in names}
-        return self.cell.parameters() | {"kind": "departure"} | other
+        return self.cell.parameters() | {"kind": "departure"} | field_values(self.departure)
 
     @property
     def count(self) -> int:

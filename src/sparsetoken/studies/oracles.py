@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sparsetoken.model.classifiers import Classifier
@@ -11,7 +11,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.oracles.detection import Test, detection_error
 from sparsetoken.oracles.oracle import bayes_error, oracle_error, signal_threshold
 from sparsetoken.oracles.regret import attention_regret
-from sparsetoken.studies.questions import Question, bare
+from sparsetoken.studies.questions import Question, bare, field_values
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
@@ -49,7 +49,7 @@ class OracleCell(Question):
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name."""
-        task = {field.name: bare(getattr(self.task, field.name)) for field in fields(Task)}
+        task = {name: bare(value) for name, value in field_values(self.task).items()}
         if self.target is not None:
             task["strength"] = None
         classifier = "bayes" if self.classifier is None else CLASSIFIERS.kind(self.classifier)
@@ -91,9 +91,8 @@ class DetectionCell(Question):
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name."""
-        task = {field.name: getattr(self.task, field.name) for field in fields(Task)}
-        return {"kind": "detection", "test": self.test, **task, "draws": self.draws,
-                "seed": self.seed}  # fmt: skip
+        own = {"draws": self.draws, "seed": self.seed}
+        return {"kind": "detection", "test": self.test, **field_values(self.task), **own}
 
     @property
     def shares(self) -> Any:
@@ -125,8 +124,8 @@ class RegretCell(Question):
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name."""
-        task = {field.name: getattr(self.task, field.name) for field in fields(Task)}
-        return {"kind": "regret", **task, "draws": self.draws, "seed": self.seed}
+        own = {"draws": self.draws, "seed": self.seed}
+        return {"kind": "regret", **field_values(self.task), **own}
 
     def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
         """The Bayes error and the regret with their standard errors; the best sharpness."""

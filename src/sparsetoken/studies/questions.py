@@ -13,6 +13,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +128,11 @@ def plain(parameters: dict[str, Any]) -> dict[str, Any]:
         else value
         for name, value in parameters.items()
     }
+
+
+def field_values(thing: Any, prefix: str = "") -> dict[str, Any]:
+    """The fields of a dataclass by name."""
+    return {f"{prefix}{field.name}": getattr(thing, field.name) for field in fields(thing)}
 
 
 def bare(value: Any) -> Any:

@@ -106,20 +106,18 @@ class Store:
 
     def _upgrade(self) -> None:
         """Columns that older stores do not have; what they hold stays as it is."""
-        found = self._connection.execute("PRAGMA table_info(results)").fetchall()
-        there = {column[1] for column in found}
-        missing = [column for column in _ADDED if column.split()[0] not in there]
         (schema,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if schema == SCHEMA and not missing:
+        if schema == SCHEMA and not self._missing_columns():
             return
         self._connection.execute("BEGIN IMMEDIATE")
-        found = self._connection.execute("PRAGMA table_info(results)").fetchall()
-        there = {column[1] for column in found}  # another process may have been quicker
-        for column in _ADDED:
-            if column.split()[0] not in there:
-                self._connection.execute(f"ALTER TABLE results ADD COLUMN {column}")
+        for column in self._missing_columns():  # another process may have been quicker
+            self._connection.execute(f"ALTER TABLE results ADD COLUMN {column}")
         self._connection.execute(f"PRAGMA user_version = {SCHEMA}")
         self._connection.execute("COMMIT")
+
+    def _missing_columns(self) -> list[str]:
+        table = self._connection.execute("PRAGMA table_info(results)").fetchall()
+        return [each for each in _ADDED if each.split()[0] not in {column[1] for column in table}]
 
     def __enter__(self) -> Store:
         return self

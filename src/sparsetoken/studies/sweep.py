@@ -26,17 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _RESULTS = (
-    "test_error",
-    "train_error",
-    "train_loss",
-    "auc",
-    "cosine",
-    "norm",
-    "bias",
-    "readout_norm",
-    "residual",
-    "certificate",
-)
+    "test_error", "train_error", "train_loss", "auc", "cosine", "norm", "bias", "readout_norm",
+    "residual", "certificate",
+)  # fmt: skip
 _OTHERS = ("separable", "best_error", "strength_needed", "standard_error")  # of some questions
 _LAST = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
 
