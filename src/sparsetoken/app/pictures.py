@@ -21,6 +21,7 @@ _COLOURS = {
 _METRICS = METRICS | {"auc": "area under the ROC curve"}
 
 Picture = dict[str, Any]
+_AXIS: Picture = {"gridcolor": "rgba(128,128,128,0.25)", "zeroline": False, "automargin": True}
 
 
 def figure(state: State, rows: Sequence[Row]) -> Picture:
@@ -135,8 +136,7 @@ def _map_axis(name: str, values: list[float]) -> Picture:
 
 
 def _axis(words: str, log: bool = False) -> Picture:
-    axis: Picture = {"title": {"text": words}, "gridcolor": "rgba(128,128,128,0.25)",
-                     "zeroline": False, "automargin": True}  # fmt: skip
+    axis = _AXIS | {"title": {"text": words}}
     return axis | {"type": "log", "dtick": 1} if log else axis
 
 

@@ -155,27 +155,23 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
         page_name = visit if isinstance(visit, str) and len(visit) <= 64 else ""
         return json_ready({"words": words} | worker.run(page_name, work, state))
 
-    # when nothing has moved for a moment; each alone, as marks may take some seconds
+    settled, clock = Input("settled", "data"), Input("clock", "n_intervals")
+    visit_known = Known("visit", "data")
+    # when nothing has moved for a moment; two answers, as marks may take some seconds
     for name, work in {"exact": exact_answer, "marks": marks_answer}.items():
-        place = Output(name, "data"), Input("settled", "data"), Known("visit", "data")
-        app.callback(*place)(partial(answer, work))
+        app.callback(Output(name, "data"), settled, visit_known)(partial(answer, work))
 
-    @app.callback(
-        Output("map", "data"), Input("settled", "data"), Input("clock", "n_intervals"),
-        Known("visit", "data"),
-    )  # fmt: skip
+    @app.callback(Output("map", "data"), settled, clock, visit_known)
     def fill_map(words: Any, _: Any, visit: Any) -> Any:
         """Some more cells of the map."""
         if not isinstance(words, dict) or words.get("view") != "map":
             return no_update
         return answer(map_answer, words, visit)
 
-    @app.callback(
-        Output("simulated", "data"),
-        Input("simulate", "n_clicks"), Input("cancel", "n_clicks"), Input("clock", "n_intervals"),
-        Known("settled", "data"), Known("visit", "data"),
-        prevent_initial_call=True,
-    )  # fmt: skip
+    buttons = Input("simulate", "n_clicks"), Input("cancel", "n_clicks")
+    known = Known("settled", "data"), visit_known
+
+    @app.callback(Output("simulated", "data"), *buttons, clock, *known, prevent_initial_call=True)
     def simulated(_run: Any, _stop: Any, _tick: Any, words: Any, visit: Any) -> Any:
         """Begin, cancel, or say how far it is."""
         if not isinstance(visit, str) or not 8 <= len(visit) <= 64:
@@ -194,11 +190,13 @@ def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
             return no_update
         fits = replace(job.state, **state.values(_LOOKS)) == state  # the curves that are drawn
         rows = job.rows.get(state.metric, []) if fits else []
-        return json_ready({
-            "running": job.running, "message": job.message,
+        answer = {
+            "running": job.running,
+            "message": job.message,
             "words": f"{job.done} of {job.total} runs",
             "traces": pictures.dots(rows, state.metric),
-        })  # fmt: skip
+        }
+        return json_ready(answer)
 
 
 def _draft(words: Any) -> Any:

@@ -24,9 +24,10 @@ class Explore:
 
     def run(self) -> None:
         try:
-            st.explore(
-                self.host, self.port, browser=not self.no_browser,
-                ready=lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True),
-            )  # fmt: skip
+            st.explore(self.host, self.port, browser=not self.no_browser, ready=_announce)
         except KeyboardInterrupt:
             print()
+
+
+def _announce(address: str) -> None:
+    print(f"{address}  (Ctrl-C ends it)", flush=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,12 @@ def show(rows: list[Row], as_json: bool = False) -> None:
     if not console.is_terminal:
         console = Console(width=160)
     console.print(table)
+
+
+def arguments(command: object, function: Callable[..., Any]) -> dict[str, Any]:
+    """The fields of a command that are parameters of the function, by the same names."""
+    names = inspect.signature(function).parameters
+    return {name: value for name, value in vars(command).items() if name in names}
 
 
 def target(field: str, name: str | None) -> Path | None:

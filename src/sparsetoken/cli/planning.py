@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import sparsetoken as st
-from sparsetoken.cli.output import note, target
+from sparsetoken.cli.output import arguments, note, target
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.errors import InvalidInput
@@ -75,10 +75,8 @@ class Plan:
         if self.figure is not None and Path(self.figure).suffix not in _FORMATS:
             raise InvalidInput(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
         figure = target("plan: figure", self.figure)  # refused before the work, not after it
-        ours = ("check", "no_check", "json", "figure")
-        question = {name: value for name, value in vars(self).items() if name not in ours}
         check = True if self.check else False if self.no_check else None
-        advice = st.plan(**question, check=check)
+        advice = st.plan(**arguments(self, st.plan) | {"check": check})
         if not self.json:
             print(f"{advice}\n", flush=True)
         outlook = st.outlook(advice)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import sparsetoken as st
-from sparsetoken.cli.output import Row, note, show
+from sparsetoken.cli.output import Row, arguments, note, show
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.names import CLASSIFIERS, white_noise
 from sparsetoken.model.weightings import SOFTMAX, Weighting
@@ -35,7 +35,7 @@ class FrozenQuery:
 
 
 @dataclass(frozen=True)
-class Training:
+class Trained:
     """Which classifiers, and how they are trained."""
 
     protocol: st.Protocol = field(default_factory=st.Protocol)
@@ -91,7 +91,7 @@ class Predict(Question):
     of the test error between them, and useless the share of them whose query does not help.
     """
 
-    training: Training = field(default_factory=Training)
+    trained: Trained = field(default_factory=Trained)
     dim: int | None = None
     """Embedding dimension; the limit of many dimensions if not given."""
     curve: tuple[float, ...] = ()
@@ -100,12 +100,12 @@ class Predict(Question):
     """Of the training sets drawn with --dim."""
 
     def rows(self) -> Iterator[Row]:
-        protocol = self.training.protocol
+        protocol = self.trained.protocol
         samples = self.curve or (protocol.readout_samples,)
         limit = self.dim is None
         spreads = () if limit else ("spread", "useless")
         certificate = ("residual", "iterations") if limit or self.json else ()  # fits the screen
-        for name, classifier in self.training.chosen(self.task).items():
+        for name, classifier in self.trained.chosen(self.task).items():
             for prediction in st.learning_curve(
                 self.task, classifier, protocol, samples, self.dim, seed=self.seed
             ):
@@ -132,7 +132,7 @@ class Simulate(Question):
     many dimensions for norms: expect differences of order 1/dim beyond the noise.
     """
 
-    training: Training = field(default_factory=Training)
+    trained: Trained = field(default_factory=Trained)
     dim: int = 1000
     """Embedding dimension; the sample numbers per dimension are multiplied by it."""
     repeats: int = 8
@@ -167,14 +167,14 @@ class Simulate(Question):
             noise = white_noise("simulate", self.noise, self.noise_shape)
         elif self.noise_shape is not None:
             raise InvalidInput(f"simulate: noise_shape needs a noise, got {self.noise_shape!r}")
-        for name, classifier in self.training.chosen(self.task).items():
-            run = st.simulate(
-                self.task, classifier, self.training.protocol, self.dim, self.repeats, self.seed,
-                self.sampler, self.device, dtype=self.dtype, test_samples=self.test_samples,
-                reuse_data=self.reuse_data and classifier.learns_query, workers=self.workers,
-                threads=self.threads, noise=noise,
-                progress=not self.no_progress and sys.stderr.isatty(),
-            )  # fmt: skip
+        for name, classifier in self.trained.chosen(self.task).items():
+            settings = arguments(self, st.simulate) | {
+                "classifier": classifier,
+                "protocol": self.trained.protocol,
+                "reuse_data": self.reuse_data and classifier.learns_query,
+                "noise": noise,
+            }
+            run = st.simulate(**settings, progress=not self.no_progress and sys.stderr.isatty())
             for status in sorted(set(run.status) - {"ok"}):
                 note(f"{name}: {run.status.count(status)} of {len(run)} repeats: {status}")
             yield from self._beside_theory(name, classifier, run)
@@ -185,8 +185,8 @@ class Simulate(Question):
         self, name: str, classifier: Classifier, run: st.Simulation
     ) -> Iterator[Row]:
         """One row per quantity that both have."""
-        limit = st.predict(self.task, classifier, self.training.protocol)
-        here = st.predict(self.task, classifier, self.training.protocol, max(self.dim, 3))
+        limit = st.predict(self.task, classifier, self.trained.protocol)
+        here = st.predict(self.task, classifier, self.trained.protocol, max(self.dim, 3))
         numbers = ("test_error", "train_error", "train_loss", "bias")
         theory: dict[str, float] = {number: getattr(here, number) for number in numbers}
         theory["readout_norm"] = limit.fit.norm
@@ -212,11 +212,11 @@ class Simulate(Question):
 class Capacity(Question):
     """Up to how many samples per embedding dimension are the training data linearly separable?"""
 
-    training: Training = field(default_factory=Training)
+    trained: Trained = field(default_factory=Trained)
 
     def rows(self) -> Iterator[Row]:
-        for name, classifier in self.training.chosen(self.task).items():
-            threshold = st.capacity(self.task, classifier, self.training.protocol)
+        for name, classifier in self.trained.chosen(self.task).items():
+            threshold = st.capacity(self.task, classifier, self.trained.protocol)
             yield {
                 "classifier": name,
                 "capacity": float(threshold),

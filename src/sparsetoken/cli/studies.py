@@ -11,7 +11,7 @@ from pathlib import Path
 import tyro
 
 import sparsetoken as st
-from sparsetoken.cli.output import note, show, target, warnings_as_notes
+from sparsetoken.cli.output import arguments, note, show, target, warnings_as_notes
 from sparsetoken.studies.execution import dask_executor, mpi_executor
 from sparsetoken.studies.rehearsal import rehearse
 from sparsetoken.studies.study_file import load_study
@@ -20,6 +20,10 @@ from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import number_text
 from sparsetoken.support.whole_files import whole_file
+
+# columns of a rehearsal: what its rows have in common, and how many they are
+_ALIKE = ("kind", "classifier", "loss", "length", "dim", "sampler")
+_COUNTS = ("cells", "rows", "missing", "seconds_per_row")
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Sweep:
         progress = not self.no_progress and sys.stderr.isatty()
         with warnings_as_notes(OutdatedRows):
             table = st.sweep(
-                cells, self.store, executor, progress, self.retry_failed, self.recompute
+                cells, executor=executor, progress=progress, **arguments(self, st.sweep)
             )
         counts = table.status.value_counts().to_dict()
         words = ", ".join(f"{count} {status}" for status, count in counts.items())
@@ -82,21 +86,13 @@ class Sweep:
         return 0 if (table.status == "ok").any() else 1
 
     def _rehearse(self, cells: list[st.Cell], processes: int) -> None:
-        forecasts = rehearse(
-            cells, self.store, retry_failed=self.retry_failed, recompute=self.recompute
-        )
-        names = ("kind", "classifier", "loss", "length", "dim", "sampler")
-        rows = [
-            {
-                **{name: forecast.alike[name] for name in names},
-                "cells": forecast.cells,
-                "rows": forecast.rows,
-                "missing": forecast.missing,
-                "seconds_per_row": forecast.seconds_per_row,
-                "time": None if forecast.seconds is None else _duration(forecast.seconds),
-            }
-            for forecast in forecasts
-        ]
+        forecasts = rehearse(cells, **arguments(self, rehearse))
+        rows = []
+        for forecast in forecasts:
+            row = {name: forecast.alike[name] for name in _ALIKE}
+            row |= {name: getattr(forecast, name) for name in _COUNTS}
+            seconds = forecast.seconds
+            rows.append(row | {"time": None if seconds is None else _duration(seconds)})
         show(rows)
         for name, values in _varying(cells).items():
             print(f"{name}: {', '.join(values)}")
