@@ -24,6 +24,7 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.protocol import check_classifier, check_task
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, HardMax
 from sparsetoken.oracles.attention import AttentionOracle
@@ -35,7 +36,6 @@ from sparsetoken.oracles.linear import LinearOracle
 from sparsetoken.oracles.posterior import posterior_error
 from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.checks import real, whole
-from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
 
@@ -53,9 +53,9 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     >>> abs(attention - 0.1578) < 1e-3, attention.standard_error < 1e-4, attention.sharpness > 0.5
     (True, True, True)
     """
-    _check_task("oracle_error", task)
+    check_task("oracle_error", task)
     seed = whole("oracle_error", "seed", seed, least=0)
-    _check_classifier("oracle_error", classifier)
+    check_classifier("oracle_error", classifier)
     return _oracle(classifier, task, seed).error(task.strength)
 
 
@@ -66,7 +66,7 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     >>> bayes_error(task) < oracle_error(task, Attention()) < oracle_error(task, Pooled())
     True
     """
-    _check_task("bayes_error", task)
+    check_task("bayes_error", task)
     seed = whole("bayes_error", "seed", seed, least=0)
     if not task.is_plain:
         if not task.uniform_places:
@@ -89,11 +89,11 @@ def signal_threshold(
     [46.527, 465.27]
     """
     owner = "signal_threshold"
-    _check_task(owner, task)
+    check_task(owner, task)
     seed = whole(owner, "seed", seed, least=0)
     error = real(owner, "error", error, above=0, below=0.5)
     if classifier is not None:
-        _check_classifier(owner, classifier)
+        check_classifier(owner, classifier)
     if not task.is_plain:
         raise not_plain(owner, task)
     if error >= trivial_error(task.prevalence):
@@ -101,19 +101,6 @@ def signal_threshold(
     if classifier is None:
         return bayes_oracle(owner, task, seed).threshold(error)
     return _oracle(classifier, task, seed).threshold(error)
-
-
-def _check_task(owner: str, task: object) -> None:
-    if not isinstance(task, Task):
-        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
-
-
-def _check_classifier(owner: str, classifier: object) -> None:
-    if isinstance(classifier, type) or not callable(getattr(classifier, "law", None)):
-        raise InvalidInput(
-            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
-            f"got {classifier!r}"
-        )
 
 
 class Oracle(Protocol):
