@@ -31,7 +31,7 @@ import numpy as np
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.losses import FARTHEST_BIAS, Loss, balancing_bias
-from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.protocol import Protocol, check_task
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.theory.query_spread import NORMALS, spread_queries
@@ -94,10 +94,29 @@ def _power(task: Task) -> FloatArray:
 
 
 def align(task: Task, protocol: Protocol) -> Query:
-    """Overlap, norm, cosine and sharpness of the query that stages 1–3 learn.
+    """The query that stages 1–3 learn, in the limit of many dimensions.
 
-    The cosine may be negative: with rare or frequent positives the bias step can turn the query
-    away from the signal. It is 0 for a query of zero (length 1: there is nothing to attend to).
+    ⟨q, ξ⟩ → −k(A + Bm) and ‖q‖ → k √(A² + 2ABm + B²ω² + N²), with the quantities of the module
+    docstring.
+
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    protocol : Protocol
+        Its query samples, loss, steps and inverse temperature are used.
+
+    Returns
+    -------
+    Query
+        `.overlap` ⟨q, ξ⟩, `.norm` ‖q‖, `.cosine` and `.sharpness` β‖q‖. The cosine may be negative:
+        with rare or frequent positives the bias step can turn the query away from the signal. It is
+        0 for a query of zero (length 1: there is nothing to attend to).
+
+    Raises
+    ------
+    InvalidInput
+        If `task` is not a `Task`.
 
     Examples
     --------
@@ -105,6 +124,7 @@ def align(task: Task, protocol: Protocol) -> Query:
     >>> round(query.cosine, 6), round(query.sharpness, 6)
     (0.947565, 0.700352)
     """
+    check_task("align", task)
     at = _limits(task, protocol)
     k = protocol.query_step * protocol.inverse_temperature / task.length
     along = at.a + at.b * at.m
@@ -115,10 +135,27 @@ def align(task: Task, protocol: Protocol) -> Query:
 
 
 def alignment_rate(task: Task, protocol: Protocol) -> float:
-    """C in |cosine| = 1 − C/α₀ + o(1/α₀); `protocol.query_samples` is not used.
+    """How fast more query samples help: C in |cosine| = 1 − C/α₀ + o(1/α₀).
 
-    inf where the overlap vanishes in the limit (A + Bm = 0: no signal, say): then the cosine does
-    not tend to ±1.
+    C = [B²η_w²E[c²]/L + α₀N²] / (2(A + Bm)²) at α₀ = ∞ (Corollary 1).
+
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    protocol : Protocol
+        As in `align`; its query samples are not used.
+
+    Returns
+    -------
+    float
+        C; inf where the overlap vanishes in the limit (A + Bm = 0: no signal, say), since then the
+        cosine does not tend to ±1.
+
+    Raises
+    ------
+    InvalidInput
+        If `task` is not a `Task`.
 
     Examples
     --------
@@ -128,6 +165,7 @@ def alignment_rate(task: Task, protocol: Protocol) -> float:
     >>> bool(abs((1 - many.cosine) * 1e6 / rate - 1) < 1e-3)
     True
     """
+    check_task("alignment_rate", task)
     at = _limits(task, replace(protocol, query_samples=math.inf))
     along = at.a + at.b * at.m
     size = abs(at.a) + abs(at.b * at.m)
@@ -166,6 +204,29 @@ def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = N
     among n₀ samples is off by 1/√n₀: with `dim` the bias step is the one with the highest mean
     cosine over training sets of that size, and that mean is returned.
 
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    loss : Loss
+        That the steps descend.
+    query_samples : float
+        α₀ = n₀/d, samples per embedding dimension.
+    dim : int, optional
+        Embedding dimension d; without it, the limit.
+
+    Returns
+    -------
+    Steps
+        `.readout`, `.bias`, and the `.cosine` they give.
+
+    Raises
+    ------
+    InvalidInput
+        For query samples that are not allowed.
+
+    Examples
+    --------
     >>> rare = Task(length=17, sparsity=2, strength=4.0, prevalence=0.1)
     >>> steps = best_steps(rare, Protocol().loss, query_samples=2.6)
     >>> round(steps.bias, 1), round(steps.cosine, 2)
@@ -196,8 +257,8 @@ def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = N
     if dim is not None:
         return _best_at_size(task, loss, query_samples, dim, readout, bias)
     steps = {"readout_step": readout, "bias_step": bias}
-    found = align(task, Protocol(query_samples=query_samples, loss=loss, **steps))
-    return Steps(readout, bias, found.cosine)
+    query = align(task, Protocol(query_samples=query_samples, loss=loss, **steps))
+    return Steps(readout, bias, query.cosine)
 
 
 def _best_at_size(

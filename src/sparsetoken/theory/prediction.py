@@ -206,8 +206,8 @@ def predict(
     """
     check_kinds("predict", task, classifier, protocol)
     samples = [protocol.readout_samples]
-    found = learning_curve(task, classifier, protocol, samples, dim, seed=seed)
-    return found.predictions[0]
+    curve = learning_curve(task, classifier, protocol, samples, dim, seed=seed)
+    return curve.predictions[0]
 
 
 def learning_curve(
