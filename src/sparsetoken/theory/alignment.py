@@ -34,7 +34,7 @@ from sparsetoken.model.losses import FARTHEST_BIAS, Loss, balancing_bias
 from sparsetoken.model.protocol import Protocol, check_task
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.theory.query_spread import NORMALS, spread_queries
+from sparsetoken.theory.query_spread import NORMALS, doses_and_powers, spread_queries
 
 
 class _Limits(NamedTuple):
@@ -60,7 +60,7 @@ def _limits(task: Task, protocol: Protocol) -> _Limits:
     # margin of a positive training sample, for each (θ, R), and of a negative one after stage 1
     own = -protocol.readout_step * slope * variance / samples
     atoms = task.signals
-    doses = atoms.strengths * atoms.sparsities / task.length  # θR/L, the signal in the mean token
+    doses, power = doses_and_powers(task)
     means = np.append(bias + m * doses, -bias) + own
     deviation = math.sqrt(omega_squared * variance)
     if deviation > 0:
@@ -68,7 +68,7 @@ def _limits(task: Task, protocol: Protocol) -> _Limits:
         first, second = moments.psi, moments.psi_squared
     else:  # no samples' noise and no signal: w¹ = 0
         first, second = loss.slope(means), loss.slope(means) ** 2
-    free, power = _free_tokens(task), _power(task)
+    free = _free_tokens(task)
     chance = np.append(prevalence * atoms.weights, 1 - prevalence)
     noise = (chance[:-1] * second[:-1]) @ power * m**2
     noise += chance @ second * omega_squared * free
@@ -85,12 +85,6 @@ def _limits(task: Task, protocol: Protocol) -> _Limits:
 def _free_tokens(task: Task) -> float:
     """(1−ρ)(L−1): the variance of P Z along any direction."""
     return (1 - task.token_correlation) * (task.length - 1)
-
-
-def _power(task: Task) -> FloatArray:
-    """θ²ϱ of every (θ, R)."""
-    atoms = task.signals
-    return atoms.strengths**2 * atoms.sparsities * (1 - atoms.sparsities / task.length)
 
 
 def align(task: Task, protocol: Protocol) -> Query:
@@ -243,7 +237,7 @@ def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = N
     c = float(loss.slope(0.0))
     m = -prevalence * c * task.dose
     spread = c**2 * task.mean_variance / query_samples  # ω² − m²
-    power = float(task.signals.weights @ _power(task))
+    power = float(task.signals.weights @ doses_and_powers(task)[1])
     p = np.array([prevalence, 1 - prevalence])
     u = m * (p * free + [prevalence * power, 0.0])
     noise = p * free * (m**2 + spread) + [prevalence * power * m**2, 0.0]

@@ -46,8 +46,8 @@ def separability_threshold(law: FeatureLaw) -> Estimate:
     Notes
     -----
     For a sampled law (attention) the standard error comes from 16 parts of its cloud: with atoms
-    drawn as they come some percent at a few hundred samples per dimension, and biased upwards, since
-    the minimum fits what rare samples there are; with the law of `Attention.tail_law`, which
+    drawn as they come some percent at a few hundred samples per dimension, and biased upwards,
+    since the minimum fits what rare samples there are; with the law of `Attention.tail_law`, which
     `capacity` takes, a part in a thousand. The result is inf, with standard error inf, if the
     sampled atoms are separable themselves: then the threshold is beyond what the cloud resolves.
     For an exact law it is inf only beyond the floats.
