@@ -107,14 +107,22 @@ class Protocol:
         return counts[0], counts[1]
 
 
-def check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
-    """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
+def check_task(owner: str, task: object) -> None:
     if not isinstance(task, Task):
         raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
+
+
+def check_classifier(owner: str, classifier: object) -> None:
     if isinstance(classifier, type) or not callable(getattr(classifier, "law", None)):
         raise InvalidInput(
             f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
             f"got {classifier!r}"
         )
+
+
+def check_kinds(owner: str, task: object, classifier: object, protocol: object) -> None:
+    """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
+    check_task(owner, task)
+    check_classifier(owner, classifier)
     if not isinstance(protocol, Protocol):
         raise InvalidInput(f"{owner}: protocol must be a Protocol, got {protocol!r}")

@@ -22,7 +22,13 @@ from scipy.special import ndtr, ndtri, wrightomega
 from sparsetoken.model.cuts import Cut, smooth_cut
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.exact import MeanOrMaximum
-from sparsetoken.oracles.extremes import Rest, SoftmaxSums, mean_of_replicates, softmax_sums
+from sparsetoken.oracles.extremes import (
+    Rest,
+    SoftmaxSums,
+    mean_of_replicates,
+    rows_of,
+    softmax_sums,
+)
 from sparsetoken.oracles.thresholds import sampled_threshold
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.estimate import Estimate
@@ -39,10 +45,6 @@ class _Sums(NamedTuple):
     positive: SoftmaxSums
     negative: SoftmaxSums
     lower: FloatArray
-
-    def rows(self, chosen: slice) -> _Sums:
-        positive, negative = self.positive.rows(chosen), self.negative.rows(chosen)
-        return _Sums(self.sharpness, self.strength, positive, negative, self.lower[chosen])
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,12 @@ class AttentionOracle:
         from scipy.optimize import minimize_scalar
 
         grid = np.append(0.0, np.geomspace(0.03, _SHARPEST, 13))
-        draws = self.rest.rows(slice(_FEW))
+        draws = rows_of(self.rest, slice(_FEW))
         losses = [self._best_cut(_sums(draws, tau, strength)).cost for tau in grid]
         lowest = int(np.argmin(losses))
         if few:
             return Estimate(losses[lowest], sharpness=grid[lowest])
-        draws = self.rest.rows(slice(8 * _FEW))
+        draws = rows_of(self.rest, slice(8 * _FEW))
         refined: dict[float, Cut] = {}
 
         def loss(log_sharpness: float) -> float:
@@ -100,8 +102,9 @@ class AttentionOracle:
                 minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.03})
         tau = min(refined, key=lambda tau: refined[tau].cost)
         sums = _sums(self.rest, tau, strength)
-        half = len(sums.lower) // 2  # c for one half of the draws comes from the other half:
-        one, two = sums.rows(slice(half)), sums.rows(slice(half, None))  # it cannot fit their noise
+        half = len(sums.lower) // 2
+        # c for one half of the draws comes from the other half: it cannot fit their noise
+        one, two = rows_of(sums, slice(half)), rows_of(sums, slice(half, None))
         parts = [
             _losses(here, self.task.prevalence, self._best_cut(there).threshold)
             for here, there in ((one, two), (two, one))
@@ -114,7 +117,7 @@ class AttentionOracle:
         def loss(cut: float, some: _Sums = sums) -> float:
             return float(_losses(some, self.task.prevalence, cut).mean())
 
-        few = sums.rows(slice(_FEW // 2))
+        few = rows_of(sums, slice(_FEW // 2))
         statistics = _statistics(few)
         low, high = statistics.min(), statistics.max()
         cuts = np.linspace(low, high + 0.3 * (high - low), 30)

@@ -27,6 +27,7 @@ from sparsetoken.oracles.extremes import (
     drawn_tokens,
     mean_of_replicates,
     row_blocks,
+    rows_of,
 )
 from sparsetoken.oracles.symmetric import log_elementary
 from sparsetoken.oracles.thresholds import sampled_threshold
@@ -34,18 +35,19 @@ from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
+Order = NDArray[np.uint16]  # (N, L), all positions of a sample in the order of its tokens
+
 
 @dataclass(frozen=True)
 class BayesOracle:
     """The likelihood ratio against (1−π)/π. `orders`, for position weights, place the tokens.
 
-    A row of `orders` holds all positions in the order of: the token left out, `signal`, `noise`
-    (first array, positive samples); the token left out, `negative` (second array).
+    The token left out comes first; then `signal`, `noise` in positive samples, or `negative`.
     """
 
     task: Task
     rest: Rest
-    orders: tuple[NDArray[np.uint16], NDArray[np.uint16]] | None = None
+    orders: tuple[Order, Order] | None = None
 
     def error(self, strength: float, few: bool = False) -> Estimate:
         """The sampled error, held below those of the mean and the maximum, which are exact."""
@@ -63,14 +65,13 @@ class BayesOracle:
         draws, prevalence = len(self.rest.lower), self.task.prevalence
         losses = np.empty(max(draws // REPLICATES, 256) if few else draws)
         level = self._level(strength)
-        for rows in row_blocks(
-            len(losses), self.rest.noise.seen.shape[1] + self.task.fixed_sparsity
-        ):
-            signal, noise, negative, lower = self.rest.rows(rows)
+        width = self.rest.noise.seen.shape[1] + self.task.fixed_sparsity
+        for rows in row_blocks(len(losses), width):
+            signal, noise, negative, lower = rows_of(self.rest, rows)
+            up, down = (order[rows] for order in self.orders) if self.orders else (None, None)
             values = np.hstack([signal.seen + strength, noise.seen]) * strength
-            cut = self._cut(values, strength, level, noise, rows, 0)
-            miss = ndtr(cut - strength)
-            cut = self._cut(negative.seen * strength, strength, level, negative, rows, 1)
+            miss = ndtr(self._cut(values, strength, level, noise, up) - strength)
+            cut = self._cut(negative.seen * strength, strength, level, negative, down)
             alarm = ndtr(-np.maximum(cut, lower)) / ndtr(-lower)
             losses[rows] = prevalence * miss + (1 - prevalence) * alarm
         return Estimate(losses.mean()) if few else mean_of_replicates(losses)
@@ -90,13 +91,12 @@ class BayesOracle:
         strength: float,
         level: float,
         hidden: Tokens,
-        rows: slice,
-        side: int,
+        order: Order | None,
     ) -> FloatArray:
         """The missing token's g at which e_R(rest) + pe^{θg} e_{R−1}(rest) is at the level."""
         own: FloatArray | float = 0.0
-        if self.orders is not None and self.task.places is not None:
-            log_weights = np.log(self.task.places)[self.orders[side][rows]]
+        if order is not None:
+            log_weights = np.log(np.asarray(self.task.places))[order]
             values, own = values + log_weights[:, 1:], log_weights[:, 0]
         below, at = log_elementary(values, self.task.fixed_sparsity, (hidden, strength))
         with np.errstate(divide="ignore"):
@@ -104,9 +104,7 @@ class BayesOracle:
         return np.asarray((log_missing - below - own) / strength)
 
 
-def sampled_orders(
-    task: Task, draws: int, seed: int
-) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+def sampled_orders(task: Task, draws: int, seed: int) -> tuple[Order, Order]:
     """Positions in random order; in a positive sample those that carry the signal come first."""
     rng = np.random.default_rng([seed, 1])
     positive, negative = np.empty((2, draws, task.length), dtype=np.uint16)

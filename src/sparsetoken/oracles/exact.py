@@ -29,12 +29,16 @@ def not_plain(owner: str, task: Task, when: str = "") -> InvalidInput:
     )
 
 
+def gaussian_cut(separation: float, prevalence: float) -> float:
+    """κ/2 + log((1−π)/π)/κ."""
+    return separation / 2 + math.log((1 - prevalence) / prevalence) / separation
+
+
 def gaussian_error(separation: float, prevalence: float) -> float:
     """πΦ(c−κ) + (1−π)Φ(−c) at its best c, for N(κ,1) against N(0,1)."""
-    odds = math.log((1 - prevalence) / prevalence)
     if separation == 0:
         return trivial_error(prevalence)
-    cut = separation / 2 + odds / separation
+    cut = gaussian_cut(separation, prevalence)
     return float(prevalence * ndtr(cut - separation) + (1 - prevalence) * ndtr(-cut))
 
 
@@ -62,11 +66,8 @@ class Maximum:
     task: Task
 
     def error(self, strength: float) -> Estimate:
-        length, sparsity, prevalence = (
-            self.task.length,
-            self.task.fixed_sparsity,
-            self.task.prevalence,
-        )
+        length, prevalence = self.task.length, self.task.prevalence
+        sparsity = self.task.fixed_sparsity
 
         def loss(cut: Any) -> Any:
             noise, signal = log_ndtr(cut), log_ndtr(cut - strength)

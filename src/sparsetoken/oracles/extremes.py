@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
@@ -38,10 +38,13 @@ REPLICATES = 16  # independent scrambles: their spread is the standard error
 ALL_DRAWN = 512  # tokens up to which every one is drawn
 LARGEST = 256  # tokens drawn of a longer block
 MOST_NUMBERS = 10_500_000  # kept for one class of samples: 84 MB
-MOST_TOKENS = MOST_NUMBERS >> 10  # what can be drawn one by one: 2^10 samples of them are kept
+_FEWEST_BITS = 10  # 2^10 samples are kept at least
+MOST_TOKENS = MOST_NUMBERS >> _FEWEST_BITS  # what can be drawn one by one
 _MOST_SAMPLES = 1 << 16
 SOBOL_DIMENSIONS = 1200  # beyond, pseudo-random numbers are as good
 _ROOT_TAU = np.sqrt(2 * np.pi)
+
+Draws = TypeVar("Draws", bound=tuple[Any, ...])
 
 
 def mean_of_replicates(losses: FloatArray, sharpness: float | None = None) -> Estimate:
@@ -57,6 +60,17 @@ def mean_of_replicates(losses: FloatArray, sharpness: float | None = None) -> Es
     return Estimate(value, spread, sharpness)
 
 
+def rows_of(draws: Draws, chosen: slice) -> Draws:
+    """Some of the draws: those rows of every array in a named tuple, and in named tuples in it."""
+
+    def rows(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return rows_of(part, chosen)
+        return part[chosen] if isinstance(part, np.ndarray) else part
+
+    return type(draws)(*map(rows, draws))
+
+
 class Tokens(NamedTuple):
     """N draws of n = k + `hidden` independent N(0, 1) tokens."""
 
@@ -64,39 +78,29 @@ class Tokens(NamedTuple):
     hidden: int  # how many lie below the last one seen
     shocks: FloatArray  # (N, 2), the standard normals of the hidden tokens' sums
 
-    def rows(self, chosen: slice) -> Tokens:
-        """The same tokens in some of the draws."""
-        return Tokens(self.seen[chosen], self.hidden, self.shocks[chosen])
-
 
 def draw_tokens(
-    counts: tuple[int, ...],
-    seed: np.random.SeedSequence,
-    *,
-    largest: int = LARGEST,
-    draws: int | None = None,
+    counts: tuple[int, ...], seed: np.random.SeedSequence, draws: int, largest: int = LARGEST
 ) -> list[Tokens]:
     """One `Tokens` for each count, jointly: row i of all of them is draw i.
 
     Rows come in `REPLICATES` independent replicates of equal size, one after the other. A block of
-    more than max(512, 2·largest) tokens keeps its `largest`. `draws` overrules `sample_size`.
+    more than max(512, 2·largest) tokens keeps its `largest`.
 
-    >>> short, long = draw_tokens((3, 10**6), np.random.SeedSequence(0))
+    >>> short, long = draw_tokens((3, 10**6), np.random.SeedSequence(0), draws=1024)
     >>> short.seen.shape, short.hidden, long.seen.shape, long.hidden
-    ((32768, 3), 0, (32768, 256), 999744)
+    ((1024, 3), 0, (1024, 256), 999744)
     """
-    kept, widths = [_kept(n, largest) for n in counts], _widths(counts, largest)
-    size = (draws or sample_size(sum(widths))) // REPLICATES
     blocks = [
-        Tokens(np.empty((size * REPLICATES, k)), n - k, np.empty((size * REPLICATES, 2 * (n > k))))
-        for n, k in zip(counts, kept, strict=True)
+        Tokens(np.empty((draws, k)), n - k, np.empty((draws, 2 * (n > k))))
+        for n, k in ((n, _kept(n, largest)) for n in counts)
     ]
+    *ends, width = np.cumsum([_width(n, largest) for n in counts]).tolist()
+    size = draws // REPLICATES
     for replicate, stream in enumerate(seed.spawn(REPLICATES)):
-        points = uniform_cloud(sum(widths), stream, size, SOBOL_DIMENSIONS)
         rows = slice(replicate * size, (replicate + 1) * size)
-        for tokens, n, part in zip(
-            blocks, counts, np.split(points, np.cumsum(widths)[:-1], axis=1), strict=True
-        ):
+        parts = np.split(uniform_cloud(width, stream, size, SOBOL_DIMENSIONS), ends, axis=1)
+        for tokens, n, part in zip(blocks, counts, parts, strict=True):
             k = tokens.seen.shape[1]
             tokens.seen[rows] = _largest(part[:, :k], n)
             tokens.shocks[rows] = ndtri(part[:, k:])
@@ -115,11 +119,6 @@ class Rest(NamedTuple):
     negative: Tokens  # L − 1 tokens
     lower: FloatArray  # (N,)
 
-    def rows(self, chosen: slice) -> Rest:
-        """The same in some of the draws."""
-        signal, noise, negative = (tokens.rows(chosen) for tokens in self[:3])
-        return Rest(signal, noise, negative, self.lower[chosen])
-
 
 @lru_cache(maxsize=1)  # 84 MB; many strengths of one length follow one another
 def draw_rest(
@@ -127,7 +126,8 @@ def draw_rest(
 ) -> Rest:
     """What is random in the samples of a task with L ≥ 2 tokens, R of them with signal.
 
-    `most`, a power of two, limits the number of draws further than memory does.
+    As many draws, a power of two from 2^10 to 2^16, as memory allows; `most`, a power of two,
+    limits them further.
 
     >>> rest = draw_rest(10**6, 1, seed=0)
     >>> rest.signal.seen.shape, rest.noise.seen.shape, rest.negative.seen.shape
@@ -135,10 +135,11 @@ def draw_rest(
     """
     one, two = np.random.SeedSequence(seed).spawn(2)
     counts = (sparsity - 1, length - sparsity)
-    size = sample_size(sum(_widths(counts, largest)))
-    size = size if most is None else min(size, most)
-    signal, noise = draw_tokens(counts, one, largest=largest, draws=size)
-    (every,) = draw_tokens((length,), two, largest=largest, draws=len(noise.seen))
+    fitting = MOST_NUMBERS // sum(_width(n, largest) for n in counts)
+    draws = 1 << max(fitting.bit_length() - 1, _FEWEST_BITS)
+    draws = min(draws, _MOST_SAMPLES, most or _MOST_SAMPLES)
+    signal, noise = draw_tokens(counts, one, draws, largest)
+    (every,) = draw_tokens((length,), two, draws, largest)
     negative = Tokens(every.seen[:, 1:], every.hidden, every.shocks)
     return Rest(signal, noise, negative, every.seen[:, 1])
 
@@ -152,15 +153,10 @@ def _kept(count: int, largest: int) -> int:
     return count if count <= max(ALL_DRAWN, 2 * largest) else largest
 
 
-def _widths(counts: tuple[int, ...], largest: int) -> list[int]:
-    """Numbers in a draw of each block: its tokens, and the two shocks of hidden ones."""
-    return [_kept(n, largest) + 2 * (n > _kept(n, largest)) for n in counts]
-
-
-def sample_size(width: int) -> int:
-    """Draws of `width` numbers each: a power of two between 2^10 and 2^16 that memory allows."""
-    fitting = MOST_NUMBERS // max(width, 1)
-    return min(_MOST_SAMPLES, max(1 << 10, 1 << max(fitting.bit_length() - 1, 0)))
+def _width(count: int, largest: int) -> int:
+    """Numbers in a draw of a block: its tokens, and the two shocks of hidden ones."""
+    kept = _kept(count, largest)
+    return kept + 2 * (count > kept)
 
 
 def _largest(points: FloatArray, n: int) -> FloatArray:
@@ -194,10 +190,6 @@ class SoftmaxSums(NamedTuple):
     log_total: FloatArray  # (N,)
     mean: FloatArray  # (N,)
 
-    def rows(self, chosen: slice) -> SoftmaxSums:
-        """The same sums in some of the draws."""
-        return SoftmaxSums(self.log_total[chosen], self.mean[chosen])
-
     def shifted(self, shift: float, sharpness: float) -> SoftmaxSums:
         """The same tokens, each moved by `shift`."""
         return SoftmaxSums(self.log_total + sharpness * shift, self.mean + shift)
@@ -229,7 +221,7 @@ def softmax_sums(tokens: Tokens, sharpness: float) -> SoftmaxSums:
         if tokens.hidden:
             t = seen[:, -1]
             scale = np.exp(sharpness * (t - top))
-            below, centred = _hidden_softmax(tokens.rows(rows), t, sharpness)
+            below, centred = _hidden_softmax(rows_of(tokens, rows), t, sharpness)
             total += scale * below
             first += scale * (centred + t * below)
         log_total[rows], mean[rows] = sharpness * top + np.log(total), first / total
@@ -237,18 +229,22 @@ def softmax_sums(tokens: Tokens, sharpness: float) -> SoftmaxSums:
 
 
 def _hidden_softmax(tokens: Tokens, t: FloatArray, s: float) -> tuple[FloatArray, FloatArray]:
-    """Σ e^{s(g−t)} and Σ (g−t)e^{s(g−t)} over the hidden tokens: a Gaussian pair."""
+    """Σ e^{s(g−t)} and Σ (g−t)e^{s(g−t)} over the hidden tokens."""
     mean, slope, _ = hidden_moments(t, s)
-    second, cross, square = hidden_moments(t, 2 * s)
-    variance = np.maximum(second - mean**2, 0.0)
-    covariance = cross - mean * slope
-    deviation = np.sqrt(variance)
-    along = np.divide(covariance, deviation, out=np.zeros_like(t), where=deviation > 1e-9)
-    across = np.sqrt(np.maximum(square - slope**2 - along**2, 0.0))
+    total, centred = hidden_pair(tokens, mean, slope, *hidden_moments(t, 2 * s))
+    return np.maximum(total, 0.0), centred
+
+
+def hidden_pair(
+    tokens: Tokens, x: FloatArray, y: FloatArray, xx: FloatArray, xy: FloatArray, yy: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Sums of x and y over the hidden tokens, a Gaussian pair, from E x, E y, E x², E xy, E y²."""
+    deviation = np.sqrt(np.maximum(xx - x**2, 0.0))
+    along = np.divide(xy - x * y, deviation, out=np.zeros_like(x), where=deviation > 1e-9)
+    across = np.sqrt(np.maximum(yy - y**2 - along**2, 0.0))
     m, root = tokens.hidden, np.sqrt(tokens.hidden)
     one, two = tokens.shocks.T
-    total = np.maximum(m * mean + root * deviation * one, 0.0)
-    return total, m * slope + root * (along * one + across * two)
+    return m * x + root * deviation * one, m * y + root * (along * one + across * two)
 
 
 def row_blocks(draws: int, width: int) -> list[slice]:

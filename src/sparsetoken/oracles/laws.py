@@ -12,18 +12,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparsetoken.model.classifiers import Classifier, Query
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.task import Strength, Task
 from sparsetoken.oracles.linear import best_direction
 from sparsetoken.oracles.thresholds import crossing, sampled_threshold, trivial_error
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
-
-IntArray = NDArray[np.intp]
 
 _SHARPNESS = np.append(0.0, np.geomspace(0.03, 30.0, 25))
 _FARTHEST = 1e300  # a cut at infinity, as a number

@@ -30,7 +30,7 @@ from sparsetoken.model.classifiers import Vectorized
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.exact import Gaussian, gaussian_error
+from sparsetoken.oracles.exact import Gaussian, gaussian_cut, gaussian_error
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.support.estimate import Estimate
@@ -128,13 +128,10 @@ class LinearOracle:
 
     def _best(self, strength: float) -> Direction:
         """The best readout of those tried; uniform a is always among them."""
-        length, sparsity, prevalence = (
-            self.task.length,
-            self.task.fixed_sparsity,
-            self.task.prevalence,
-        )
+        length, prevalence = self.task.length, self.task.prevalence
+        sparsity = self.task.fixed_sparsity
         kappa = sparsity / math.sqrt(length) * strength
-        cut = kappa / 2 + math.log((1 - prevalence) / prevalence) / max(kappa, 1e-300)
+        cut = gaussian_cut(max(kappa, 1e-300), prevalence)
         law = Vectorized().law(replace(self.task, strength=strength, places=None))
         uniform = Direction(gaussian_error(kappa, prevalence), cut, np.ones(1), law)
         if length == 1 or strength == 0:

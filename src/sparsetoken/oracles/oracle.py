@@ -24,6 +24,7 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.protocol import check_classifier, check_task
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, HardMax
 from sparsetoken.oracles.attention import AttentionOracle
@@ -35,17 +36,40 @@ from sparsetoken.oracles.linear import LinearOracle
 from sparsetoken.oracles.posterior import posterior_error
 from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.checks import real, whole
-from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
 
 def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estimate:
-    """The smallest error of a classifier on a task over all its parameters, ξ known.
+    """The smallest error of a classifier on a task over all its parameters, the signal ξ known.
 
-    The cosine and sharpness of a frozen `Attention` are ignored: here the query points along ξ, and
-    the result's `sharpness` is the best (inf for the maximum). Only softmax attention draws anew
-    with another `seed`, where its best sharpness is finite.
+    What infinitely many samples could reach. For `Pooled` it is πΦ(c−κ) + (1−π)Φ(−c) at
+    c = κ/2 + log((1−π)/π)/κ, κ = θR/√L; the module docstring has the others.
 
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    classifier : Classifier
+        The cosine and sharpness of a frozen `Attention` are ignored: here the query points along ξ.
+    seed : int
+        Of the draws. Only softmax attention draws anew with another one, where its best sharpness
+        is finite.
+
+    Returns
+    -------
+    Estimate
+        The error, with a `standard_error` where it is sampled; `sharpness` is the best τ of
+        attention (inf for the maximum).
+
+    Raises
+    ------
+    InvalidInput
+        For an argument of the wrong kind, or a task on which the classifier has no oracle.
+    ConvergenceError
+        If the best readout is not found.
+
+    Examples
+    --------
     >>> task = Task(length=10, sparsity=1, strength=3.0)
     >>> round(oracle_error(task, Pooled()), 6)
     0.317628
@@ -53,20 +77,43 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     >>> abs(attention - 0.1578) < 1e-3, attention.standard_error < 1e-4, attention.sharpness > 0.5
     (True, True, True)
     """
-    _check_task("oracle_error", task)
+    check_task("oracle_error", task)
     seed = whole("oracle_error", "seed", seed, least=0)
-    _check_classifier("oracle_error", classifier)
+    check_classifier("oracle_error", classifier)
     return _oracle(classifier, task, seed).error(task.strength)
 
 
 def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     """The error of the likelihood-ratio test with every parameter known: the floor.
 
+    The test compares e_R(pe^{θg})/e_R(p) · e^{−Rθ²/2} with (1−π)/π, g the tokens along ξ and p the
+    position weights.
+
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Estimate
+        The error, with its standard error.
+
+    Raises
+    ------
+    InvalidInput
+        For a task with position weights whose strength or sparsity varies or whose tokens share
+        noise, or one that takes too many terms.
+
+    Examples
+    --------
     >>> task = Task(length=10, sparsity=1, strength=3.0)
     >>> bayes_error(task) < oracle_error(task, Attention()) < oracle_error(task, Pooled())
     True
     """
-    _check_task("bayes_error", task)
+    check_task("bayes_error", task)
     seed = whole("bayes_error", "seed", seed, least=0)
     if not task.is_plain:
         if not task.uniform_places:
@@ -80,20 +127,42 @@ def signal_threshold(
 ) -> Estimate:
     """The smallest strength θ at which the oracle error is `error`; `task.strength` is ignored.
 
-    `classifier` is as in `oracle_error`, or None for the Bayes test. An error that needs no signal
-    (at least min(π, 1−π)) has the threshold 0. The standard error is that of the error, divided by
-    |d error/dθ|.
+    Parameters
+    ----------
+    task : Task
+        With one strength (which is not used) and one sparsity, tokens independent.
+    classifier : Classifier, optional
+        As in `oracle_error`; None for the Bayes test.
+    error : float
+        To be reached, between 0 and 0.5.
+    seed : int
+        Of the draws.
 
+    Returns
+    -------
+    Estimate
+        θ; 0 for an error that needs no signal (at least min(π, 1−π)). Its standard error is that of
+        the error, divided by |d error/dθ|.
+
+    Raises
+    ------
+    InvalidInput
+        For values that are not allowed, or an error too small to be counted in draws.
+    ConvergenceError
+        If the strength is not found.
+
+    Examples
+    --------
     >>> [round(signal_threshold(Task(length, 1, 0.0), Pooled(), error=0.01), 3)
     ...  for length in (100, 10_000)]
     [46.527, 465.27]
     """
     owner = "signal_threshold"
-    _check_task(owner, task)
+    check_task(owner, task)
     seed = whole(owner, "seed", seed, least=0)
     error = real(owner, "error", error, above=0, below=0.5)
     if classifier is not None:
-        _check_classifier(owner, classifier)
+        check_classifier(owner, classifier)
     if not task.is_plain:
         raise not_plain(owner, task)
     if error >= trivial_error(task.prevalence):
@@ -101,19 +170,6 @@ def signal_threshold(
     if classifier is None:
         return bayes_oracle(owner, task, seed).threshold(error)
     return _oracle(classifier, task, seed).threshold(error)
-
-
-def _check_task(owner: str, task: object) -> None:
-    if not isinstance(task, Task):
-        raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
-
-
-def _check_classifier(owner: str, classifier: object) -> None:
-    if isinstance(classifier, type) or not callable(getattr(classifier, "law", None)):
-        raise InvalidInput(
-            f"{owner}: classifier must be a classifier such as Attention() or Pooled(), "
-            f"got {classifier!r}"
-        )
 
 
 class Oracle(Protocol):

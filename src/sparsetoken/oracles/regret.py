@@ -65,9 +65,8 @@ def attention_regret(task: Task, *, draws: int = 1 << 10, seed: int = 0) -> Regr
         for start in range(0, draws, size):
             rows = slice(start, min(start + size, draws))
             tokens = rng.standard_normal((rows.stop - start, task.length))
-            tokens[:, : positive * task.fixed_sparsity] += (
-                task.fixed_strength
-            )  # no statistic minds the order
+            # no statistic minds the order
+            tokens[:, : positive * task.fixed_sparsity] += task.fixed_strength
             odds[positive, rows] = log_likelihood_ratio(task, tokens) - level
             statistics[positive, rows] = _statistics(tokens, task.fixed_strength)
     posterior = expit(odds)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sparsetoken.oracles.extremes import LARGEST, Tokens, hidden_moments
+from sparsetoken.oracles.extremes import LARGEST, Tokens, hidden_moments, hidden_pair
 from sparsetoken.support.arrays import FloatArray
 
 _MOST_HALF_NODES = 16  # the circle has up to 2·16 + 1 nodes
@@ -69,17 +69,9 @@ def _hidden_powers(tokens: Tokens, strength: float, order: int) -> FloatArray:
     smaller by powers of x_(k)/μ ≤ 1/3.
     """
     t = tokens.seen[:, -1]
-    count = max(order, 4)
-    moments = [hidden_moments(t, i * strength)[0] for i in range(1, count + 1)]
-    m, root = tokens.hidden, np.sqrt(tokens.hidden)
-    one, two = tokens.shocks.T
-    deviation = np.sqrt(np.maximum(moments[1] - moments[0] ** 2, 1e-300))
-    along = (moments[2] - moments[0] * moments[1]) / deviation
-    across = np.sqrt(np.maximum(moments[3] - moments[1] ** 2 - along**2, 0.0))
-    sums = [m * moment for moment in moments[:order]]
-    sums[0] = sums[0] + root * deviation * one
-    if order > 1:
-        sums[1] = sums[1] + root * (along * one + across * two)
+    moments = [hidden_moments(t, i * strength)[0] for i in range(1, max(order, 4) + 1)]
+    pair = hidden_pair(tokens, moments[0], moments[1], *moments[1:4])
+    sums = [*pair, *(tokens.hidden * moment for moment in moments[2:])][:order]
     powers = np.arange(1, order + 1)[:, None] * strength * t
     return np.asarray(powers + np.log(np.maximum(sums, 1e-300)))
 

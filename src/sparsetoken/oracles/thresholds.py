@@ -23,8 +23,9 @@ def crossing(
 ) -> float:
     """θ > 0 with error_at(θ) = error, for a function that is above it near 0 and falls to 0.
 
-    Regula falsi (Illinois) on the logarithms. Not brentq: it leaves a reference cycle that keeps
-    its argument, here a hundred megabytes of draws, alive.
+    Regula falsi (Illinois) on the logarithms. Not brentq: it evaluates both ends of the bracket
+    again, which take seconds where errors are sampled, and leaves a reference cycle that keeps its
+    argument, here a hundred megabytes of draws, alive.
     """
 
     def excess(strength: float) -> float:

@@ -31,10 +31,10 @@ import numpy as np
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.losses import FARTHEST_BIAS, Loss, balancing_bias
-from sparsetoken.model.protocol import Protocol
+from sparsetoken.model.protocol import Protocol, check_task
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.theory.query_spread import NORMALS, spread_queries
+from sparsetoken.theory.query_spread import NORMALS, doses_and_powers, spread_queries
 
 
 class _Limits(NamedTuple):
@@ -60,7 +60,7 @@ def _limits(task: Task, protocol: Protocol) -> _Limits:
     # margin of a positive training sample, for each (θ, R), and of a negative one after stage 1
     own = -protocol.readout_step * slope * variance / samples
     atoms = task.signals
-    doses = atoms.strengths * atoms.sparsities / task.length  # θR/L, the signal in the mean token
+    doses, power = doses_and_powers(task)
     means = np.append(bias + m * doses, -bias) + own
     deviation = math.sqrt(omega_squared * variance)
     if deviation > 0:
@@ -68,7 +68,7 @@ def _limits(task: Task, protocol: Protocol) -> _Limits:
         first, second = moments.psi, moments.psi_squared
     else:  # no samples' noise and no signal: w¹ = 0
         first, second = loss.slope(means), loss.slope(means) ** 2
-    free, power = _free_tokens(task), _power(task)
+    free = _free_tokens(task)
     chance = np.append(prevalence * atoms.weights, 1 - prevalence)
     noise = (chance[:-1] * second[:-1]) @ power * m**2
     noise += chance @ second * omega_squared * free
@@ -87,17 +87,30 @@ def _free_tokens(task: Task) -> float:
     return (1 - task.token_correlation) * (task.length - 1)
 
 
-def _power(task: Task) -> FloatArray:
-    """θ²ϱ of every (θ, R)."""
-    atoms = task.signals
-    return atoms.strengths**2 * atoms.sparsities * (1 - atoms.sparsities / task.length)
-
-
 def align(task: Task, protocol: Protocol) -> Query:
-    """Overlap, norm, cosine and sharpness of the query that stages 1–3 learn.
+    """The query that stages 1–3 learn, in the limit of many dimensions.
 
-    The cosine may be negative: with rare or frequent positives the bias step can turn the query
-    away from the signal. It is 0 for a query of zero (length 1: there is nothing to attend to).
+    ⟨q, ξ⟩ → −k(A + Bm) and ‖q‖ → k √(A² + 2ABm + B²ω² + N²), with the quantities of the module
+    docstring.
+
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    protocol : Protocol
+        Its query samples, loss, steps and inverse temperature are used.
+
+    Returns
+    -------
+    Query
+        `.overlap` ⟨q, ξ⟩, `.norm` ‖q‖, `.cosine` and `.sharpness` β‖q‖. The cosine may be negative:
+        with rare or frequent positives the bias step can turn the query away from the signal. It is
+        0 for a query of zero (length 1: there is nothing to attend to).
+
+    Raises
+    ------
+    InvalidInput
+        If `task` is not a `Task`.
 
     Examples
     --------
@@ -105,6 +118,7 @@ def align(task: Task, protocol: Protocol) -> Query:
     >>> round(query.cosine, 6), round(query.sharpness, 6)
     (0.947565, 0.700352)
     """
+    check_task("align", task)
     at = _limits(task, protocol)
     k = protocol.query_step * protocol.inverse_temperature / task.length
     along = at.a + at.b * at.m
@@ -115,10 +129,27 @@ def align(task: Task, protocol: Protocol) -> Query:
 
 
 def alignment_rate(task: Task, protocol: Protocol) -> float:
-    """C in |cosine| = 1 − C/α₀ + o(1/α₀); `protocol.query_samples` is not used.
+    """How fast more query samples help: C in |cosine| = 1 − C/α₀ + o(1/α₀).
 
-    inf where the overlap vanishes in the limit (A + Bm = 0: no signal, say): then the cosine does
-    not tend to ±1.
+    C = [B²η_w²E[c²]/L + α₀N²] / (2(A + Bm)²) at α₀ = ∞ (Corollary 1).
+
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    protocol : Protocol
+        As in `align`; its query samples are not used.
+
+    Returns
+    -------
+    float
+        C; inf where the overlap vanishes in the limit (A + Bm = 0: no signal, say), since then the
+        cosine does not tend to ±1.
+
+    Raises
+    ------
+    InvalidInput
+        If `task` is not a `Task`.
 
     Examples
     --------
@@ -128,6 +159,7 @@ def alignment_rate(task: Task, protocol: Protocol) -> float:
     >>> bool(abs((1 - many.cosine) * 1e6 / rate - 1) < 1e-3)
     True
     """
+    check_task("alignment_rate", task)
     at = _limits(task, replace(protocol, query_samples=math.inf))
     along = at.a + at.b * at.m
     size = abs(at.a) + abs(at.b * at.m)
@@ -166,6 +198,29 @@ def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = N
     among n₀ samples is off by 1/√n₀: with `dim` the bias step is the one with the highest mean
     cosine over training sets of that size, and that mean is returned.
 
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    loss : Loss
+        That the steps descend.
+    query_samples : float
+        α₀ = n₀/d, samples per embedding dimension.
+    dim : int, optional
+        Embedding dimension d; without it, the limit.
+
+    Returns
+    -------
+    Steps
+        `.readout`, `.bias`, and the `.cosine` they give.
+
+    Raises
+    ------
+    InvalidInput
+        For query samples that are not allowed.
+
+    Examples
+    --------
     >>> rare = Task(length=17, sparsity=2, strength=4.0, prevalence=0.1)
     >>> steps = best_steps(rare, Protocol().loss, query_samples=2.6)
     >>> round(steps.bias, 1), round(steps.cosine, 2)
@@ -182,7 +237,7 @@ def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = N
     c = float(loss.slope(0.0))
     m = -prevalence * c * task.dose
     spread = c**2 * task.mean_variance / query_samples  # ω² − m²
-    power = float(task.signals.weights @ _power(task))
+    power = float(task.signals.weights @ doses_and_powers(task)[1])
     p = np.array([prevalence, 1 - prevalence])
     u = m * (p * free + [prevalence * power, 0.0])
     noise = p * free * (m**2 + spread) + [prevalence * power * m**2, 0.0]
@@ -196,8 +251,8 @@ def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = N
     if dim is not None:
         return _best_at_size(task, loss, query_samples, dim, readout, bias)
     steps = {"readout_step": readout, "bias_step": bias}
-    found = align(task, Protocol(query_samples=query_samples, loss=loss, **steps))
-    return Steps(readout, bias, found.cosine)
+    query = align(task, Protocol(query_samples=query_samples, loss=loss, **steps))
+    return Steps(readout, bias, query.cosine)
 
 
 def _best_at_size(

@@ -49,8 +49,19 @@ def solve(law: FeatureLaw, loss: Loss, ridge: float, samples_per_dim: float) -> 
     samples_per_dim : float
         n/p, samples per *feature* dimension; inf is the population limit.
 
-    Raises `ConvergenceError` if the residual stays above 1e-9, `NoMinimiserError` (a ValueError)
-    where there is nothing to find.
+    Returns
+    -------
+    Fit
+        The readout's coordinates and norm, `.test_error`, `.train_error`, `.train_loss`, `.auc`.
+
+    Raises
+    ------
+    InvalidInput
+        For values that are not allowed.
+    NoMinimiserError
+        Without a ridge, where the data are separable or the readout is not unique.
+    ConvergenceError
+        If the residual stays above 1e-9.
 
     Examples
     --------
@@ -74,9 +85,28 @@ def solve_many(
 ) -> list[Fit]:
     """`solve` for every pair of the broadcast `ridge` and `samples_per_dim`, all at once.
 
-    The fit of a similar problem, `near`, is a place to begin, or one fit for each of the problems;
-    the results do not depend on it.
+    Parameters
+    ----------
+    law, loss
+        As in `solve`.
+    ridge, samples_per_dim : array_like
+        As in `solve`; broadcast against one another.
+    near : Fit or sequence of Fit, optional
+        The fit of a similar problem to begin at, or one for each problem. Results do not depend on
+        it.
 
+    Returns
+    -------
+    list of Fit
+        One for each problem, in order.
+
+    Raises
+    ------
+    InvalidInput, NoMinimiserError, ConvergenceError
+        As in `solve`.
+
+    Examples
+    --------
     >>> from sparsetoken import Pooled, Task, Square
     >>> law = Pooled().law(Task(length=1, sparsity=1, strength=2.0))
     >>> [round(fit.test_error, 4) for fit in solve_many(law, Square(), 0.1, [1.0, 10.0, np.inf])]
@@ -137,8 +167,30 @@ def _solve_batch(law: FeatureLaw, problem: Saddle, near: Sequence[Fit]) -> Itera
 def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
     """The square loss in closed form (one scalar equation, then linear algebra); n/p finite.
 
-    `solve` gives the same by the general path.
+    `solve` gives the same by the general path. χ solves αχ(λ + E[σ²/(1+σ²χ)]) = 1, and the rest
+    follows (`theory/saddle.py`).
 
+    Parameters
+    ----------
+    law : FeatureLaw
+        Of the features.
+    ridge : float
+        λ ≥ 0.
+    samples_per_dim : float
+        n/p, finite.
+
+    Returns
+    -------
+    Fit
+        As of `solve`.
+
+    Raises
+    ------
+    InvalidInput, NoMinimiserError, ConvergenceError
+        As in `solve`.
+
+    Examples
+    --------
     >>> from sparsetoken import Pooled, Task
     >>> law = Pooled().law(Task(length=1, sparsity=1, strength=2.0))
     >>> round(solve_square(law, ridge=0.05, samples_per_dim=2.0).test_error, 8)

@@ -24,16 +24,36 @@ _NOTHING = 1e-300  # the floats end here
 
 
 def separability_threshold(law: FeatureLaw) -> Estimate:
-    """α*: n/p below which the data are linearly separable.
+    """α*: n/p below which samples of a law are linearly separable (Conjecture 1, above).
 
-    p counts features; `capacity(task, classifier)` gives samples per embedding dimension. For a
-    sampled law (attention) the standard error comes from 16 parts of its cloud: with atoms drawn
-    as they come some percent at a few hundred samples per dimension, and biased upwards, since
-    the minimum fits what rare samples there are; with the law of `Attention.tail_law`, which
+    p counts features; `capacity(task, classifier)` gives samples per embedding dimension.
+
+    Parameters
+    ----------
+    law : FeatureLaw
+        Of the features.
+
+    Returns
+    -------
+    Estimate
+        α*.
+
+    Raises
+    ------
+    ConvergenceError
+        If the minimum is not reached.
+
+    Notes
+    -----
+    For a sampled law (attention) the standard error comes from 16 parts of its cloud: with atoms
+    drawn as they come some percent at a few hundred samples per dimension, and biased upwards,
+    since the minimum fits what rare samples there are; with the law of `Attention.tail_law`, which
     `capacity` takes, a part in a thousand. The result is inf, with standard error inf, if the
     sampled atoms are separable themselves: then the threshold is beyond what the cloud resolves.
     For an exact law it is inf only beyond the floats.
 
+    Examples
+    --------
     >>> from sparsetoken.model.classifiers import Pooled
     >>> from sparsetoken.model.task import Task
     >>> round(separability_threshold(Pooled().law(Task(length=1, sparsity=1, strength=0.0))), 6)

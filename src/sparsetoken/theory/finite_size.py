@@ -99,12 +99,12 @@ class FinitePrediction:
     @property
     def residual(self) -> float:
         """Largest scale-free residual of the equations solved, over all queries."""
-        return max(each.fit.residual for each in self.training_sets.readouts)
+        return max(readouts.fit.residual for readouts in self.training_sets.readouts)
 
     @property
     def iterations(self) -> int:
         """Evaluations of the equations it took, in all."""
-        return sum(each.fit.iterations for each in self.training_sets.readouts)
+        return sum(readouts.fit.iterations for readouts in self.training_sets.readouts)
 
     def roc(self, points: int = 201) -> tuple[FloatArray, FloatArray]:
         """False positive rates, dense at both ends, and the mean true positive rate over training
@@ -259,7 +259,7 @@ def _prediction(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> 
     error = sets.average()
     fits = [readouts.fit for readouts in sets.readouts]
     # on the atoms that test errors are computed on
-    train_errors = [replace(each.fit, law=each.law).train_error for each in sets.readouts]
+    train_errors = [replace(of.fit, law=of.law).train_error for of in sets.readouts]
     useless = cosine = sharpness = None
     if sets.classifier.learns_query:
         cosine, sharpness = _mean(sets.draws[:, 0]), _mean(np.exp(sets.draws[:, 1]))
@@ -288,7 +288,7 @@ def _mean(values: FloatArray) -> Estimate:
 def _useless(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> Estimate:
     """The share of queries with which the test error is no better than with mean pooling."""
     (pooled,) = finite_predictions(sets.task, Pooled(), [protocol], dim, seed)
-    errors = [each.test_errors(each.law).mean() for each in sets.readouts]
+    errors = [readouts.test_errors(readouts.law).mean() for readouts in sets.readouts]
     every, _ = sets.surface(np.array(errors))
     share, count = float(np.mean(every >= pooled.test_error)), len(every)
     return Estimate(share, math.sqrt(max(share * (1 - share), 1 / count) / count))

@@ -120,7 +120,7 @@ class LearningCurve(Sequence[Any]):
     @property
     def spread(self) -> FloatArray:
         """Standard deviation of the test error between training sets, 0 in the limit; (points,)."""
-        return np.array([getattr(each, "spread", 0.0) for each in self.predictions])
+        return np.array([getattr(prediction, "spread", 0.0) for prediction in self.predictions])
 
     def to_frame(self) -> pd.DataFrame:
         """A table with one row per number of samples."""
@@ -206,8 +206,8 @@ def predict(
     """
     check_kinds("predict", task, classifier, protocol)
     samples = [protocol.readout_samples]
-    found = learning_curve(task, classifier, protocol, samples, dim, seed=seed)
-    return found.predictions[0]
+    curve = learning_curve(task, classifier, protocol, samples, dim, seed=seed)
+    return curve.predictions[0]
 
 
 def learning_curve(
@@ -260,7 +260,7 @@ def learning_curve(
             f"got {readout_samples!r}"
         )
     protocols = [protocol.with_readout_samples(value) for value in values]
-    samples = np.array([each.readout_samples for each in protocols])
+    samples = np.array([at.readout_samples for at in protocols])
     if dim is not None:
         dim = whole("predict", "dim", dim, least=3, why="two directions, and others")
         seed = whole("predict", "seed", seed, least=0)

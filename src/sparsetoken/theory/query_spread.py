@@ -56,7 +56,7 @@ def spread_queries(
     # the classes as they are drawn, and the positives' mean dose
     least = min(0.5 / n, 0.5)  # of one sample, half of either class
     share = np.clip(pi + math.sqrt(pi * (1 - pi) / n) * of_class, least, 1 - least)
-    doses = atoms.strengths * atoms.sparsities / length
+    doses, _ = doses_and_powers(task)
     mean_dose = atoms.weights @ doses
     dose_variance = max(float(atoms.weights @ doses**2 - mean_dose**2), 0.0)
     dose = mean_dose + np.sqrt(dose_variance / (n * share)) * of_dose
@@ -106,11 +106,11 @@ def few_queries(
     logs = np.log(np.maximum(sharpness, 1e-300))
     centre, size = float(cosine.mean()), float(cosine.std())
     slope = float(np.mean((cosine - centre) * logs)) / size**2 if size > 1e-9 else 0.0
-    found = [
+    nodes = [
         (weight, min(1.0, max(-1.0, node)), math.exp(float(logs.mean()) + slope * (node - centre)))
         for weight, node in gauss_nodes(cosine, np.full(len(cosine), 1 / len(cosine)), count)
     ]
-    return sorted(found, key=lambda each: abs(each[1] - centre))
+    return sorted(nodes, key=lambda node: abs(node[1] - centre))
 
 
 def gauss_nodes(values: FloatArray, weights: FloatArray, count: int) -> list[tuple[float, float]]:
@@ -143,6 +143,14 @@ def gauss_nodes(values: FloatArray, weights: FloatArray, count: int) -> list[tup
     ]
 
 
+def doses_and_powers(task: Task) -> tuple[FloatArray, FloatArray]:
+    """θR/L, the signal in the mean token, and θ²ϱ = θ²R(1 − R/L) of every (θ, R)."""
+    atoms = task.signals
+    share = atoms.sparsities / task.length
+    power = atoms.strengths**2 * atoms.sparsities * (1 - share)
+    return atoms.strengths * atoms.sparsities / task.length, power
+
+
 class _Signals(NamedTuple):
     """What a positive sample's signal does to averages: over its dose θR/L and `power` ϱθ²."""
 
@@ -153,10 +161,8 @@ class _Signals(NamedTuple):
     def of(cls, task: Task) -> _Signals:
         """Atoms as they are, if few; of many, averages of f's polynomial through Chebyshev nodes
         (f is smooth: the loss's slope, averaged over noise)."""
-        atoms = task.signals
-        doses = atoms.strengths * atoms.sparsities / task.length
-        power = atoms.strengths**2 * atoms.sparsities * (1 - atoms.sparsities / task.length)
-        by_power = atoms.weights * power ** np.arange(3)[:, None]
+        doses, power = doses_and_powers(task)
+        by_power = task.signals.weights * power ** np.arange(3)[:, None]
         if len(doses) <= _DOSES:
             return cls(doses, by_power)
         nodes = np.polynomial.chebyshev.chebpts1(_DOSES)

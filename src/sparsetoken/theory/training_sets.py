@@ -206,10 +206,10 @@ class TrainingSets:
         True
         """
         means, variances = [], []
-        for place, each in enumerate(self.readouts):
-            law = each.law if task is None else self.classifier.draft(task, each.query)
+        for place, of in enumerate(self.readouts):
+            law = of.law if task is None else self.classifier.draft(task, of.query)
             if metric is None:
-                values = each.test_errors(law)
+                values = of.test_errors(law)
             else:
                 values = np.array([metric(scores) for scores in self._some(place, law)])
             means.append(float(values.mean()))
@@ -218,22 +218,22 @@ class TrainingSets:
             (chance, scores.test_error if metric is None else metric(scores))
             for chance, scores in self.lone
         ]
-        found = self.over_queries(means, variances, lone)
-        return found._replace(mean=self._anchored(found.mean, metric, task))
+        average = self.over_queries(means, variances, lone)
+        return average._replace(mean=self._anchored(average.mean, metric, task))
 
     def _some(self, place: int, law: FeatureLaw) -> Iterator[Scores]:
         """Two readouts of a query, others of each one: metrics take milliseconds."""
-        each, few = self.readouts[place], 2 if len(self.readouts) > 1 else 64
-        start = place * few % len(each.biases)
-        return islice(each.scores(law.head(_SCORED) if law.sampled else law), start, start + few)
+        of, few = self.readouts[place], 2 if len(self.readouts) > 1 else 64
+        start = place * few % len(of.biases)
+        return islice(of.scores(law.head(_SCORED) if law.sampled else law), start, start + few)
 
     def true_positive_rates(self, false: FloatArray) -> FloatArray:
         """Mean true positive rate at each of these false positive rates."""
-        rates = np.array([
-            np.mean([np.interp(false, *each.roc()) for each in self._some(place, of.law)], axis=0)
-            for place, of in enumerate(self.readouts)
-        ])  # fmt: skip
-        true = np.array([self.surface(column)[0].mean() for column in rates.T])
+        rates = []
+        for place, of in enumerate(self.readouts):
+            curves = [np.interp(false, *scores.roc()) for scores in self._some(place, of.law)]
+            rates.append(np.mean(curves, axis=0))
+        true = np.array([self.surface(column)[0].mean() for column in np.array(rates).T])
         for chance, _ in self.lone:
             true += chance * (false - true)
         return true
@@ -294,9 +294,8 @@ class TrainingSets:
         x = (self.draws[:, moving] - self.draws[:, moving].mean(axis=0)) / spread[moving]
         degree = {0: 0, 1: 5, 2: 3, 3: 2}[x.shape[1]] if count >= 20 else 1
         powers = product(range(degree + 1), repeat=x.shape[1])
-        design = np.column_stack(
-            [np.prod(x**each, axis=1) for each in powers if sum(each) <= degree]
-        )
+        terms = [np.prod(x**power, axis=1) for power in powers if sum(power) <= degree]
+        design = np.column_stack(terms)
         coefficients, *_ = np.linalg.lstsq(design[:count], values, rcond=1e-9)
         fitted = design @ coefficients
         # a polynomial runs away beyond the points it was fitted to; the numbers do not
