@@ -14,9 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from sparsetoken.fitting.groups import Groups
 from sparsetoken.model.weightings import SOFTMAX, Weighting
@@ -225,6 +222,10 @@ def scikit_learn_checks() -> Iterator[None]:
 
 def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
     """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,)."""
+    from sklearn.utils import assert_all_finite
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.validation import check_consistent_length, column_or_1d
+
     if y is None:
         raise InvalidInput(
             f"requires y to be passed, but the target y is None: {who} learns from labels"
@@ -253,6 +254,8 @@ def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
 
 def sample_weights(given: Any, labels: FloatArray) -> FloatArray:
     """Weights (n,) of bags, of mean 1 over those that count; all alike if none are given."""
+    from sklearn.utils.validation import _check_sample_weight
+
     with scikit_learn_checks():
         weights = _check_sample_weight(given, np.empty((len(labels), 1)), dtype=float)
     if np.any(weights < 0) or not all(weights[labels == side].sum() > 0 for side in (1, -1)):
