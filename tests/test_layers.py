@@ -49,9 +49,10 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "trust metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
-        "bags mixture whitening query poolings training validation estimators comparison diagnosis "
-        "findings pilot readers storage"
+        "bags mixture whitening poolings training estimators comparison diagnosis findings pilot "
+        "storage"
     ).split(),
+    "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags explorer studies".split(),
 }
@@ -89,7 +90,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "mpi4py": {"execution.py"},
     "sklearn": {
         f"bags/{name}.py"
-        for name in ("whitening", "poolings", "validation", "estimators", "comparison", "storage")
+        for name in ("bags", "whitening", "poolings", "estimators", "comparison", "storage")
     },
 }
 NOT_THEORY_OF_LAWS = {"task", "classifiers", "protocol"}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+
+import sparsetoken as st
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^### How to add an? (\w+)\n(.*?)(?=^##|\Z)", TEXT, re.M | re.S))
@@ -72,3 +77,31 @@ def test_a_weighting(tmp_path):
 def test_a_noise(tmp_path):
     (output,) = follow("noise", tmp_path)
     agree(json.loads(output))
+
+
+def test_a_metric(tmp_path):
+    forward, inverse = map(json.loads, follow("metric", tmp_path))
+    for plan in (forward, inverse):
+        assert plan["metric"] == "balanced-error"
+        best = next(option for option in plan["options"] if option["classifier"] == plan["best"])
+        assert 0 < best["value"] <= 0.1
+
+
+def test_a_claim(tmp_path):
+    (output,) = follow("claim", tmp_path)
+    assert "mean-pooling" in output
+    report = (tmp_path / "made" / "report.md").read_text(encoding="utf-8")
+    assert "## mean-pooling" in report and "A claim of my own" in report
+    assert (tmp_path / "made" / "mean-pooling.png").stat().st_size > 1000
+
+
+def test_a_reader(tmp_path):
+    sample = st.Task(5, 1, 6.0).sample(80, dim=8, rng=0)
+    with open(tmp_path / "bags.jsonl", "w", encoding="utf-8") as file:
+        for tokens, label in zip(sample.tokens, sample.labels, strict=True):
+            file.write(json.dumps({"label": int(label), "tokens": tokens.tolist()}) + "\n")
+    follow("reader", tmp_path)
+    with open(tmp_path / "scores.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    predicted = np.array([float(row["predicted"]) for row in rows])
+    assert np.mean(predicted == sample.labels) > 0.9

@@ -12,7 +12,9 @@ from .bags.estimators import PooledClassifier as PooledClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
 from .bags.pilot import estimate_task as estimate_task
-from .bags.readers import load_bags as load_bags
+from .bags.readers.loading import READERS as READERS
+from .bags.readers.loading import Reader as Reader
+from .bags.readers.loading import load_bags as load_bags
 from .bags.storage import load_classifier as load_classifier
 from .bags.storage import save_classifier as save_classifier
 from .model.classifiers import Attention as Attention

@@ -183,7 +183,7 @@ def test_entries_that_lie_about_their_size(tmp_path):
         st.load_bags(path)
     with pytest.raises(InvalidInput, match="there is no such file"):
         st.load_bags(tmp_path / "none.npz")
-    with pytest.raises(InvalidInput, match="there is no such file"):
+    with pytest.raises(InvalidInput, match=r"in a layout that is known .npz archives of X"):
         st.load_bags(tmp_path)
 
 
@@ -361,3 +361,29 @@ def test_damaged_models_are_read_or_refused(model, sample, cut, changes):
         assert str(path) in str(error)
     else:
         assert np.isfinite(classifier.coef_).all()
+
+
+class TextFile:
+    """A reader of our own: one bag a line."""
+
+    layout = "text files of numbers, a bag of one-dimensional tokens a line"
+
+    def can_read(self, path):
+        return path.suffix == ".txt"
+
+    def read(self, path):
+        lines = path.read_text().splitlines()
+        return Bags.of([np.array(line.split(), dtype=float)[:, None] for line in lines]), None
+
+
+def test_a_reader_is_a_class_and_an_entry(tmp_path, monkeypatch):
+    monkeypatch.setattr(st.READERS, "_kinds", dict(st.READERS._kinds))
+    path = tmp_path / "bags.txt"
+    path.write_text("1 2 3\n4\n")
+    with pytest.raises(InvalidInput, match=r"bags\.txt: bags must be in a layout that is known"):
+        st.load_bags(path)
+    st.READERS.register("text", TextFile)
+    bags, labels = st.load_bags(path)
+    assert bags.lengths.tolist() == [3, 1] and labels is None
+    with pytest.raises(InvalidInput, match=r"npz archives of X.*; text files of numbers"):
+        st.load_bags(tmp_path)

@@ -1,20 +1,23 @@
-"""`Bags`: samples of any number of tokens, side by side in one array, never padded.
+"""What a caller gives, checked: `Bags` of any number of tokens, their labels and weights.
 
-Sums over the tokens of a bag go through `pool`: blocks of bags that fit in a cache of a few
-megabytes, so that nothing of the size of the data is ever copied.
+Bags lie side by side in one array, never padded. Sums over the tokens of a bag go through `pool`:
+blocks of bags that fit in a cache of a few megabytes, so that nothing of the size of the data is
+ever copied.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsetoken.fitting.groups import Groups
 from sparsetoken.model.weightings import SOFTMAX, Weighting
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -46,7 +49,12 @@ class Bags(Groups):
             return cls._of_list(X, mask)
         array = _numbers(np.asarray(X), "X")
         if array.ndim == 2 and n_tokens is not None:
-            array = _unflattened(array, n_tokens)
+            if array.shape[1] % n_tokens:
+                raise InvalidInput(
+                    f"X must have a multiple of n_tokens={n_tokens} features in each flat row, got "
+                    f"{array.shape[1]}"
+                )
+            array = array.reshape(len(array), n_tokens, -1)
         if array.ndim != 3:
             raise InvalidInput(
                 "X must be an array (n, tokens, dim), a list of arrays (tokens, dim), or flat rows "
@@ -67,8 +75,7 @@ class Bags(Groups):
                 f"mask must be truth values of shape {(n, length)}, got {kept.dtype} of shape "
                 f"{kept.shape}"
             )
-        offsets = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        return cls(_finite(flat[kept.ravel()]), offsets)._checked()
+        return cls(_finite(flat[kept.ravel()]), _ends(kept.sum(axis=1)))._checked()
 
     @classmethod
     def _of_list(cls, bags: Any, mask: ArrayLike | None) -> Bags:
@@ -80,7 +87,7 @@ class Bags(Groups):
         dims = {array.shape[1] for array in arrays}
         if len(dims) > 1:
             raise InvalidInput(f"all bags must have the same dimension, got {sorted(dims)}")
-        offsets = np.concatenate([[0], np.cumsum([len(array) for array in arrays])])
+        offsets = _ends([len(array) for array in arrays])
         return cls(_finite(np.concatenate(arrays)), offsets)._checked()
 
     @classmethod
@@ -122,9 +129,12 @@ class Bags(Groups):
             start, stop = self.offsets[low], self.offsets[high]
             return Bags(self.tokens[start:stop], self.offsets[low : high + 1] - start)
         parts = [self.tokens[self.offsets[i] : self.offsets[i + 1]] for i in index]
-        offsets = np.concatenate([[0], np.cumsum(self.lengths[index])])
         tokens = np.concatenate(parts) if parts else self.tokens[:0]
-        return Bags(tokens, offsets)
+        return Bags(tokens, _ends(self.lengths[index]))
+
+    def split(self, values: FloatArray) -> list[FloatArray]:
+        """Values of all tokens (N,) by bags: arrays (L_i,)."""
+        return np.split(values, self.offsets[1:-1])
 
     def pool(self, weights: FloatArray) -> FloatArray:
         """Σ_l weight_l · token_l of each bag: (n, d) for weights (N,), (k, n, d) for (k, N)."""
@@ -142,7 +152,16 @@ class Bags(Groups):
 
     def mean(self) -> FloatArray:
         """Mean token of each bag (n, d)."""
-        return self.pool(1.0 / np.repeat(self.lengths, self.lengths))
+        return self.pool(self.spread(1.0 / self.lengths))
+
+    def covariance(self) -> tuple[FloatArray, FloatArray]:
+        """Mean (d,) and covariance (d, d) of all tokens."""
+        mean = self.tokens.mean(axis=0, dtype=float)
+        total = np.zeros((self.dim, self.dim))
+        for _, rows in self.blocks():
+            tokens = np.asarray(self.tokens[rows], dtype=float) - mean
+            total += tokens.T @ tokens
+        return mean, total / len(self.tokens)
 
     def weigh(self, weighting: Weighting, logits: FloatArray) -> FloatArray:
         """Weights (N,) of any rule, bags of one length at a time."""
@@ -150,10 +169,17 @@ class Bags(Groups):
             return self.softmax(logits)
         weights = np.empty(len(logits))
         for length in np.unique(self.lengths):
-            mine = np.flatnonzero(self.lengths == length)
-            places = self.offsets[mine][:, None] + np.arange(length)
+            starts = self.offsets[:-1][self.lengths == length]
+            places = starts[:, None] + np.arange(length)
             weights[places] = weighting.weights(logits[places])
         return weights
+
+
+class LabelledBags(NamedTuple):
+    """Bags, and their labels (n,) if there are any."""
+
+    bags: Bags
+    labels: NDArray[Any] | None
 
 
 def _numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -178,10 +204,63 @@ def _finite(tokens: NDArray[Any]) -> NDArray[Any]:
     return tokens
 
 
-def _unflattened(array: NDArray[Any], n_tokens: int) -> NDArray[Any]:
-    n, width = array.shape
-    if width % n_tokens:
+def _ends(lengths: ArrayLike) -> IntArray:
+    """0, then where each bag of these lengths ends."""
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+@contextmanager
+def scikit_learn_checks() -> Iterator[None]:
+    """Around its checks of what a caller gave: what they refuse, they refuse in our class."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
+    """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,)."""
+    from sklearn.utils import assert_all_finite
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+    if y is None:
         raise InvalidInput(
-            f"X must have a multiple of n_tokens={n_tokens} features in each flat row, got {width}"
+            f"requires y to be passed, but the target y is None: {who} learns from labels"
         )
-    return array.reshape(n, n_tokens, width // n_tokens)
+    with scikit_learn_checks():
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        try:
+            check_classification_targets(y)
+            classes, index = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise InvalidInput(
+                f"labels of one kind are needed, got y of several ({error})"
+            ) from error
+        if len(index) != count:
+            check_consistent_length(np.empty(count), y)
+    if len(classes) != 2:
+        kind = type_of_target(y)
+        words = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
+        raise InvalidInput(
+            "Only binary classification is supported. The type of the target is "
+            f"{kind}: {who} needs two classes, got {words}"
+        )
+    return classes, np.where(index == 1, 1.0, -1.0)
+
+
+def sample_weights(given: Any, labels: FloatArray) -> FloatArray:
+    """Weights (n,) of bags, of mean 1 over those that count; all alike if none are given."""
+    from sklearn.utils.validation import _check_sample_weight
+
+    with scikit_learn_checks():
+        weights = _check_sample_weight(given, np.empty((len(labels), 1)), dtype=float)
+    if np.any(weights < 0) or not all(weights[labels == side].sum() > 0 for side in (1, -1)):
+        raise InvalidInput(
+            "sample_weight must be at least 0 and leave both classes some weight, got "
+            f"weights between {weights.min():g} and {weights.max():g}"
+        )
+    return weights * (np.count_nonzero(weights) / weights.sum())  # their scale says nothing

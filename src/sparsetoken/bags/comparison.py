@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
-from sparsetoken.bags.validation import two_classes
+from sparsetoken.bags.bags import Bags, two_classes
+from sparsetoken.bags.estimators import ESTIMATORS
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
@@ -19,16 +18,6 @@ from sparsetoken.support.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_MOST_NUMBERS = 1 << 24  # of all bags' tokens, with which all of them side by side are tried
-
-
-def poolings(bags: Bags) -> dict[str, BagClassifier]:
-    """The classifiers that bags can be given to, everything else chosen by cross-validation."""
-    found = {name: ESTIMATORS.make(name) for name in ESTIMATORS}
-    if len(set(bags.lengths.tolist())) > 1 or bags.tokens.size > _MOST_NUMBERS:
-        del found["vectorized"]
-    return found
 
 
 def compare_poolings(
@@ -50,13 +39,24 @@ def compare_poolings(
     Parameters
     ----------
     X, y, mask
-        As for `AttentionClassifier.fit`, but for flat rows.
+        As for `estimate_task`: bags, two kinds of labels, tokens of an array that count.
     folds : int
         At least 2; no more than the rarer class has bags.
     seed : int
         Of the folds.
     progress : bool
         Show a bar on standard error.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `pooling`, `error`, `error_se`, `auc`, `auc_se`, `seconds`; a row for the guess and
+        one for each pooling that suits the bags.
+
+    Raises
+    ------
+    InvalidInput
+        Bags or labels that cannot be read, or fewer than two bags of a class.
 
     Examples
     --------
@@ -81,9 +81,11 @@ def compare_poolings(
         StratifiedKFold(min(folds, fewest), shuffle=True, random_state=seed).split(labels, labels)
     )
     rows = [_row("larger class", fewest / len(labels), len(labels), [0.5], [0.0])]
-    kinds = poolings(bags)
-    with one_blas_thread(), progress_bar(len(kinds) * len(splits), "poolings", progress) as advance:
-        for name, classifier in kinds.items():
+    made = {name: ESTIMATORS.make(name) for name in ESTIMATORS}
+    fitting = {name: kind for name, kind in made.items() if kind._pooling.suits(bags)}
+    total = len(fitting) * len(splits)
+    with one_blas_thread(), progress_bar(total, "poolings", progress) as advance:
+        for name, classifier in fitting.items():
             wrong, areas, seconds = 0, [], []
             for train, held in splits:
                 start = time.perf_counter()

@@ -59,12 +59,7 @@ def variances(whitening: Whitening, own: Bags, other: Bags) -> tuple[FloatArray,
     White noise would reach, with h² = y₁ + y₂ − y₁y₂ (y₁ = d/N of the noise measured, y₂ of that
     learned from), up to ((1 ± h)/(1 − y₂))²: the spectrum of a ratio of covariances.
     """
-    covariance = np.zeros((other.dim, other.dim))
-    mean = other.tokens.mean(axis=0, dtype=float)
-    for _, rows in other.blocks():
-        tokens = np.asarray(other.tokens[rows], dtype=float) - mean
-        covariance += tokens.T @ tokens
-    covariance /= len(other.tokens)
+    _, covariance = other.covariance()
     values = np.asarray(np.linalg.eigvalsh(whitening.root @ covariance @ whitening.root))
     values = values[values > 1e-9 * values[-1]]  # there is no noise in the other directions
     if not len(values):
@@ -89,12 +84,12 @@ def correlation(whitening: Whitening, noise: Bags) -> tuple[float, float]:
         whitened = whitening(np.asarray(noise.tokens[rows], dtype=float))
         squares[rows] = (whitened**2).sum(axis=1)
     shared = ((sums**2).sum(axis=1) - noise.total(squares)) / noise.dim
-    pairs = float(np.sum(noise.lengths * (noise.lengths - 1.0)))
-    if pairs == 0:
+    pairs = noise.lengths * (noise.lengths - 1.0)  # of each bag
+    total = float(pairs.sum())
+    if total == 0:
         return 0.0, math.inf
-    value = float(shared.sum() / pairs)
-    deviation = shared - value * noise.lengths * (noise.lengths - 1.0)
-    return value, float(np.sqrt(np.sum(deviation**2)) / pairs)
+    value = float(shared.sum() / total)
+    return value, float(np.sqrt(np.sum((shared - value * pairs) ** 2)) / total)
 
 
 def distance(counts: FloatArray, mixture: Mixture) -> float:

@@ -7,52 +7,58 @@ r"""Classifiers for bags of embeddings, with the scikit-learn API.
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.poolings import (
-    Attending,
-    Mean,
-    Pooling,
-    SideBySide,
-    TrainingData,
-    WeighedPool,
-)
-from sparsetoken.bags.training import BagModel, Recipe, train
-from sparsetoken.bags.validation import sample_weights, scikit_learn_checks, two_classes
+from sparsetoken.bags.bags import Bags, sample_weights, scikit_learn_checks, two_classes
+from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide, TrainingData
+from sparsetoken.bags.training import Recipe, Trained, train
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.names import Names
-from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
+from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 
-_SHRINKAGES = (0.0, 0.3, 1.0)  # of "auto", at least; 0 leaves it to Ledoit and Wolf
-_SHARPNESSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # of "auto", 0 is mean pooling
+
+class _Tuned(NamedTuple):
+    """A number that may be "auto"."""
+
+    least: float
+    most: float
+    words: str  # for these bounds
+    tried: tuple[float, ...] = ()  # what "auto" chooses from; for the ridge, see `training.py`
 
 
+_HUGE = 1e300  # beyond it squares and sums would be infinite
+_TUNED = {
+    "ridge": _Tuned(math.ulp(0.0), _HUGE, "above 0"),
+    "shrinkage": _Tuned(0.0, 1.0, "from 0 to 1", (0.0, 0.3, 1.0)),  # 0: as Ledoit and Wolf say
+    "sharpness": _Tuned(0.0, _HUGE, "of at least 0", (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)),
+}
+_COUNTS = {"n_tokens": 1, "folds": 2}  # at least
+_WORDS = {"query": ("two-step", "joint"), "reuse": ("all", "cross", "split")}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)  # for __init__, as scikit-learn wants it
 class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A pooling and a linear readout, fitted to bags and used on others."""
 
-    def __init__(
-        self,
-        *,
-        ridge: float | Literal["auto"] = "auto",
-        whiten: bool = True,
-        shrinkage: float | Literal["auto"] = "auto",
-        loss: Loss | None = None,
-        calibrate: bool = True,
-        n_tokens: int = 1,
-        folds: int = 5,
-    ) -> None:
-        self.ridge, self.whiten, self.shrinkage, self.loss = ridge, whiten, shrinkage, loss
-        self.calibrate, self.n_tokens, self.folds = calibrate, n_tokens, folds
+    ridge: float | Literal["auto"] = "auto"
+    whiten: bool = True
+    shrinkage: float | Literal["auto"] = "auto"
+    loss: Loss | None = None
+    calibrate: bool = True
+    n_tokens: int = 1
+    folds: int = 5
 
     @property
     @abstractmethod
@@ -62,10 +68,17 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, mask: Any = None) -> BagClassifier:
         """Learn from bags X (see the class) with two kinds of labels y."""
         bags = self._bags(X, mask, reset=True)
-        self.classes_, labels = two_classes(y, len(bags), type(self).__name__)
+        classes, labels = two_classes(y, len(bags), type(self).__name__)
         weights = sample_weights(sample_weight, labels)
-        self._check_counts(labels[weights > 0])
-        recipe = self._recipe()
+        recipe = Recipe(
+            pooling=self._pooling,
+            loss=Logistic() if self.loss is None else self.loss,
+            ridge=None if self.ridge == "auto" else float(self.ridge),
+            shrinkages=self._tried("shrinkage") if self.whiten else (0.0,),
+            whiten=self.whiten,
+            calibrate=self.calibrate,
+            folds=self.folds,
+        )
         trained = train(TrainingData(bags, labels, weights, bags.mean()), recipe)
         if recipe.free and not trained.losses:
             warnings.warn(
@@ -75,32 +88,25 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         self.cv_losses_ = {tuple(choice): loss for choice, loss in trained.losses.items()}
-        self.shrinkage_, self.sharpness_, _ = trained.choice
-        self._set_model(trained.model, trained.joint)
+        self._set_trained(trained, classes)
         return self
 
-    def _recipe(self) -> Recipe:
-        shrinkages = _SHRINKAGES if self.shrinkage == "auto" else (float(self.shrinkage),)
-        return Recipe(
-            pooling=self._pooling,
-            loss=Logistic() if self.loss is None else self.loss,
-            ridge=None if self.ridge == "auto" else float(self.ridge),
-            shrinkages=shrinkages if self.whiten else (0.0,),
-            whiten=self.whiten,
-            calibrate=self.calibrate,
-            folds=self.folds,
-        )
+    def _tried(self, name: str) -> tuple[float, ...]:
+        value = getattr(self, name)
+        return _TUNED[name].tried if value == "auto" else (float(value),)
 
-    def _set_model(self, model: BagModel, joint: bool) -> None:
+    def _set_trained(self, trained: Trained, classes: NDArray[Any]) -> None:
         """The attributes that say what was fitted; `coef_` acts on whitened features."""
-        self._whitening, self._pool, self.ridge_ = model.whitening, model.pool, model.ridge
-        self.coef_, self.intercept_ = model.weights.reshape(1, -1), np.array([model.bias])
+        model = trained.model
+        self._model, self.classes_, self.joint_ = model, classes, trained.joint
+        self.shrinkage_, self.sharpness_, _ = trained.choice
+        self.ridge_, self.intercept_ = model.ridge, np.array([model.bias])
+        self.coef_ = model.weights.reshape(1, -1)
 
-    def _check_counts(self, labels: FloatArray) -> None:
-        """Whether there are enough bags of each class."""
-
-    def _bags(self, X: Any, mask: Any, reset: bool) -> Bags:
+    def _bags(self, X: Any, mask: Any, reset: bool = False) -> Bags:
         """Checked input; flat rows as scikit-learn checks them."""
+        if not reset:
+            check_is_fitted(self)
         self._check_parameters()
         ragged = isinstance(X, list | tuple) and len(X) and all(np.ndim(bag) == 2 for bag in X)
         if not isinstance(X, Bags) and not ragged and getattr(X, "ndim", 0) != 3:
@@ -121,44 +127,39 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return bags
 
     def _check_parameters(self) -> None:
-        if self.ridge != "auto" and not (
-            isinstance(self.ridge, int | float | np.number) and 0 < self.ridge <= 1e300
-        ):
-            raise InvalidInput(f"ridge must be 'auto' or a number above 0, got {self.ridge!r}")
-        if self.shrinkage != "auto" and not (
-            isinstance(self.shrinkage, int | float | np.number) and 0 <= self.shrinkage <= 1
-        ):
-            raise InvalidInput(
-                f"shrinkage must be 'auto' or a number from 0 to 1, got {self.shrinkage!r}"
-            )
-        for name in ("n_tokens", "folds"):
-            value, least = getattr(self, name), 1 if name == "n_tokens" else 2
-            if not isinstance(value, int | np.integer) or value < least:
-                raise InvalidInput(
-                    f"{name} must be a whole number of at least {least}, got {value!r}"
-                )
+        """Each as the tables above have it."""
+        for name, value in self.get_params(deep=False).items():
+            if name in _TUNED and value != "auto":
+                least, most, words, _ = _TUNED[name]
+                if not isinstance(value, int | float | np.number) or not least <= value <= most:
+                    raise InvalidInput(f"{name} must be 'auto' or a number {words}, got {value!r}")
+            elif name in _COUNTS:
+                least = _COUNTS[name]
+                if not isinstance(value, int | np.integer) or value < least:
+                    raise InvalidInput(
+                        f"{name} must be a whole number of at least {least}, got {value!r}"
+                    )
+            elif name in _WORDS and value not in _WORDS[name]:
+                words = ", ".join(map(repr, _WORDS[name]))
+                raise InvalidInput(f"{name} must be one of {words}, got {value!r}")
 
     def contributions(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """What each token adds to the score: arrays (L_i,), of sum score − `intercept_`."""
-        check_is_fitted(self)
-        bags = self._bags(X, mask, reset=False)
-        parts = self._pool.contributions(bags, self._whitening, self.coef_[0])
-        return np.split(parts, bags.offsets[1:-1])
+        bags = self._bags(X, mask)
+        return bags.split(self._model.contributions(bags))
 
     def decision_function(self, X: Any, mask: Any = None) -> FloatArray:
         """Scores (n,); above 0 means the second class."""
-        check_is_fitted(self)
-        features = self._pool.features(self._bags(X, mask, reset=False), self._whitening)
-        return features @ self.coef_[0] + self.intercept_[0]
+        bags = self._bags(X, mask)
+        return self._model.scores(bags)
 
-    def predict(self, X: Any, mask: Any = None) -> Any:
+    def predict(self, X: Any, mask: Any = None) -> NDArray[Any]:
         """The class of each bag (n,)."""
-        check_is_fitted(self)
-        return self.classes_[(self.decision_function(X, mask) > 0).astype(int)]
+        second = self.decision_function(X, mask) > 0
+        return self.classes_[second.astype(int)]
 
     def predict_proba(self, X: Any, mask: Any = None) -> FloatArray:
         """Probabilities (n, 2) of the classes: the sigmoid of the scores."""
-        check_is_fitted(self)
         logit = np.clip(self.decision_function(X, mask), -700, 700)
         positive = 1 / (1 + np.exp(-logit))
         return np.column_stack([1 - positive, positive])
@@ -219,6 +220,14 @@ class VectorizedClassifier(BagClassifier):
 
     For bags of one length whose places mean something. Parameters and attributes are those of
     `PooledClassifier`.
+
+    Examples
+    --------
+    >>> from sparsetoken import Task
+    >>> sample = Task(length=5, sparsity=5, strength=1.0).sample(200, dim=8, rng=0)
+    >>> classifier = VectorizedClassifier().fit(sample.tokens, sample.labels)
+    >>> classifier.coef_.shape
+    (1, 40)
     """
 
     @property
@@ -226,6 +235,7 @@ class VectorizedClassifier(BagClassifier):
         return SideBySide()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AttentionClassifier(BagClassifier):
     """Attention pooling with a query learned in two gradient steps, and a linear readout.
 
@@ -263,89 +273,35 @@ class AttentionClassifier(BagClassifier):
     (True, True)
     """
 
-    _pool: WeighedPool
-
-    def __init__(
-        self,
-        *,
-        query: Literal["two-step", "joint"] = "two-step",
-        reuse: Literal["all", "cross", "split"] = "all",
-        sharpness: float | Literal["auto"] = "auto",
-        weighting: Weighting | None = None,
-        ridge: float | Literal["auto"] = "auto",
-        whiten: bool = True,
-        shrinkage: float | Literal["auto"] = "auto",
-        loss: Loss | None = None,
-        calibrate: bool = True,
-        n_tokens: int = 1,
-        folds: int = 5,
-    ) -> None:
-        super().__init__(
-            ridge=ridge, whiten=whiten, shrinkage=shrinkage, loss=loss, calibrate=calibrate,
-            n_tokens=n_tokens, folds=folds,
-        )  # fmt: skip
-        self.query, self.reuse, self.sharpness = query, reuse, sharpness
-        self.weighting = weighting
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name, allowed in (
-            ("query", ("two-step", "joint")),
-            ("reuse", ("all", "cross", "split")),
-        ):
-            if getattr(self, name) not in allowed:
-                words = ", ".join(map(repr, allowed))
-                raise InvalidInput(f"{name} must be one of {words}, got {getattr(self, name)!r}")
-        if self.sharpness != "auto" and not (
-            isinstance(self.sharpness, int | float | np.number) and 0 <= self.sharpness <= 1e300
-        ):
-            raise InvalidInput(
-                f"sharpness must be 'auto' or a number of at least 0, got {self.sharpness!r}"
-            )
-
-        if self.weighting is not None:
-            check_weighting(AttentionClassifier, self.weighting)
-            if self.query == "joint" and self.weighting != SOFTMAX:
-                raise InvalidInput(
-                    "query must be 'two-step' for a weighting other than softmax (whose gradient "
-                    f"joint training follows), got weighting={self.weighting!r}"
-                )
+    query: Literal["two-step", "joint"] = "two-step"
+    reuse: Literal["all", "cross", "split"] = "all"
+    sharpness: float | Literal["auto"] = "auto"
+    weighting: Weighting | None = None
 
     @property
     def _pooling(self) -> Pooling:
         return Attending(
-            _SHARPNESSES if self.sharpness == "auto" else (float(self.sharpness),),
-            SOFTMAX if self.weighting is None else self.weighting,
-            self.reuse,
+            sharpnesses=self._tried("sharpness"),
+            weighting=SOFTMAX if self.weighting is None else self.weighting,
+            reuse=self.reuse,
             joint=self.query == "joint",
             folds=self.folds,
         )
 
-    def _check_counts(self, labels: FloatArray) -> None:
-        fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))
-        if self.reuse == "split" and fewest < 4:
-            raise InvalidInput(
-                "reuse='split' needs at least 4 bags of each class (query and readout, in each "
-                f"fold), got {fewest}; use reuse='all'"
-            )
-
-    def _set_model(self, model: BagModel, joint: bool) -> None:
-        super()._set_model(model, joint)
-        self.joint_, self.query_ = joint, np.asarray(model.pool.query)
-        if joint:
-            self.sharpness_ = float(np.linalg.norm(self.query_))
+    @property
+    def query_(self) -> FloatArray:
+        """The query (d,), in whitened coordinates."""
+        return np.asarray(self._model.pooling.query)
 
     def attention(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """The weights of each bag's tokens: a list of arrays (L_i,), each of sum 1."""
-        check_is_fitted(self)
-        bags = self._bags(X, mask, reset=False)
-        return np.split(self._pool.attention(bags, self._whitening), bags.offsets[1:-1])
+        bags = self._bags(X, mask)
+        return bags.split(self._model.pooling.attention(bags, self._model.whitening))
 
     def score_tokens(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """⟨query, token⟩ of each bag's tokens, whitened: where the classifier looks."""
-        check_is_fitted(self)
-        bags = self._bags(X, mask, reset=False)
-        return np.split(self._whitening.project(bags, self.query_), bags.offsets[1:-1])
+        bags = self._bags(X, mask)
+        return bags.split(self._model.whitening.project(bags, self.query_))
 
 
 ESTIMATORS: Names[BagClassifier] = Names(

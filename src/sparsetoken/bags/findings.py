@@ -46,6 +46,12 @@ class Pilot:
     `evidence` for a signal is that of the ranks of held-out scores, in standard errors; below 4
     there is no `task`. `lengths` are the quartiles, with least and greatest.
     `task` has whole numbers of tokens, and the strength that is likeliest with them.
+
+    >>> from sparsetoken import estimate_task
+    >>> sample = Task(length=10, sparsity=2, strength=3.0).sample(200, dim=8, rng=0)
+    >>> pilot = estimate_task(sample.tokens, sample.labels, resamples=20)
+    >>> pilot.found, pilot.evidence > 4, pilot.bags, pilot.dim
+    (True, True, 200, 8)
     """
 
     strength: Interval

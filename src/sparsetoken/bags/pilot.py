@@ -15,18 +15,17 @@ so that a bootstrap over bags costs one product of matrices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.bags.bags import Bags
+from sparsetoken.bags.bags import Bags, two_classes
 from sparsetoken.bags.diagnosis import Diagnosis, correlation, distance, problems, variances
 from sparsetoken.bags.findings import SURE, Interval, MatrixInterval, Pilot
 from sparsetoken.bags.mixture import Mixture, histogram
-from sparsetoken.bags.query import refined, two_step_query
-from sparsetoken.bags.validation import two_classes
+from sparsetoken.bags.poolings import TrainingData, refined, two_step_query
 from sparsetoken.bags.whitening import Moments, Whitening
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
@@ -63,6 +62,18 @@ def estimate_task(
         Of the bootstrap over bags.
     seed : int
         Of the bootstrap; nothing else is random.
+
+    Returns
+    -------
+    Pilot
+        Estimates with intervals, the evidence for a signal, the `task` for `plan`, and what does
+        not fit the model. The formulas are in the module's docstring.
+
+    Raises
+    ------
+    InvalidInput
+        Bags or labels that cannot be read, fewer than eight bags of a class, or a `level` or
+        `resamples` out of bounds.
 
     Examples
     --------
@@ -133,11 +144,11 @@ class _Half:
         chosen = [np.flatnonzero(labels == label)[part::2] for label in (1.0, -1.0)]
         index = np.sort(np.concatenate(chosen))
         bags, labels = bags[index], labels[index]
-        ones = np.ones(len(index))
-        whitening = Moments.of(bags, np.where(labels < 0, ones, 0.0)).whitening()
-        query = two_step_query(bags, whitening(bags.mean()), labels, ones, whitening)
+        data = TrainingData(bags, labels, np.ones(len(index)), bags.mean())
+        whitening = Moments.of(bags, data.weights_of(-1)).whitening()
+        query = two_step_query(data, whitening)
         for _ in range(_ROUNDS):  # so many refinements are what this query is
-            query, pooled = refined(bags, query, labels, ones, whitening)
+            query, pooled = refined(data, query, whitening)
         return cls(bags, labels, whitening, pooled @ whitening.root @ whitening.root)
 
     @property
@@ -149,16 +160,16 @@ class _Half:
         """Weights (count + 1, n): all ones, then how often each bag is drawn, class by class."""
         weights = np.ones((count + 1, len(self.labels)))
         for label in (1.0, -1.0):
-            mine = np.flatnonzero(self.labels == label)
-            weights[1:, mine] = rng.multinomial(len(mine), np.full(len(mine), 1 / len(mine)), count)
+            same = np.flatnonzero(self.labels == label)
+            weights[1:, same] = rng.multinomial(len(same), np.full(len(same), 1 / len(same)), count)
         return weights
 
     def directions(self, weights: FloatArray) -> FloatArray:
         """β for each row of weights, (k, d)."""
         up, down = weights * (self.labels > 0), weights * (self.labels < 0)
-        found = up @ self.features / up.sum(axis=1, keepdims=True)
-        found -= down @ self.features / down.sum(axis=1, keepdims=True)
-        return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1), 1e-300)[:, None])
+        change = up @ self.features / up.sum(axis=1, keepdims=True)
+        change -= down @ self.features / down.sum(axis=1, keepdims=True)
+        return np.asarray(change / np.maximum(np.linalg.norm(change, axis=1), 1e-300)[:, None])
 
 
 class _Seen(NamedTuple):
@@ -183,25 +194,27 @@ def _measured(halves: tuple[_Half, ...], draws: list[FloatArray]) -> _Seen:
             block = slice(start, start + step)
             weights = np.repeat(draws[own][block], half.bags.lengths, axis=1)
             share = weights[:, ~positive] / weights[:, ~positive].sum(axis=1, keepdims=True)
-            mine, other = (
+            along_own, along_other = (
                 half.bags.project(directions[side][block].T).T for side in (own, 1 - own)
             )
-            noise = other[:, ~positive]
-            mean = np.sum(share * noise, axis=1, keepdims=True)
-            noise = noise - mean
-            mine = mine[:, ~positive]
-            mine = mine - np.sum(share * mine, axis=1, keepdims=True)
-            spread = np.sqrt(np.sum(share * noise**2, axis=1, keepdims=True))
-            own_spread = np.sqrt(np.sum(share * mine**2, axis=1))
-            spread, own_spread = np.maximum(spread, 1e-300), np.maximum(own_spread, 1e-300)
-            together = np.sum(share * mine * noise, axis=1)
-            agreement[block] += 0.5 * together / own_spread / spread[:, 0]
-            level = (other - mean) / spread
+            own_noise, _, own_spread = _centred(along_own[:, ~positive], share)
+            noise, mean, spread = _centred(along_other[:, ~positive], share)
+            together = np.sum(share * own_noise * noise, axis=1)
+            agreement[block] += 0.5 * together / own_spread[:, 0] / spread[:, 0]
+            level = (along_other - mean) / spread
             parts.append(histogram(level[:, positive], weights[:, positive]))
             if start == 0:
                 levels.append(level[0].copy())
         counts.append(np.concatenate(parts))
     return _Seen(np.stack(counts), agreement, (levels[0], levels[1]))
+
+
+def _centred(values: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Values (k, N) less their mean, that mean (k, 1), and their standard deviation (k, 1)."""
+    mean = np.sum(share * values, axis=1, keepdims=True)
+    centred = values - mean
+    spread = np.sqrt(np.sum(share * centred**2, axis=1, keepdims=True))
+    return centred, mean, np.maximum(spread, 1e-300)
 
 
 def _held_out(halves: tuple[_Half, ...], seen: _Seen) -> tuple[float, tuple[float, float]]:
@@ -235,17 +248,12 @@ def _covariance(noise: Bags, end: float) -> MatrixInterval:
     """Of the tokens of negative bags; bags, not tokens, are what was drawn."""
     from scipy.special import ndtri
 
-    mean = noise.tokens.mean(axis=0, dtype=float)
-    total, count = np.zeros((noise.dim, noise.dim)), len(noise.tokens)
-    for _, rows in noise.blocks():
-        tokens = np.asarray(noise.tokens[rows], dtype=float) - mean
-        total += tokens.T @ tokens
-    value = total / count
-    squares = np.zeros_like(total)
+    mean, value = noise.covariance()
+    squares = np.zeros_like(value)
     for start, stop in zip(noise.offsets[:-1], noise.offsets[1:], strict=True):
         tokens = np.asarray(noise.tokens[start:stop], dtype=float) - mean
         squares += (tokens.T @ tokens - (stop - start) * value) ** 2
-    half = ndtri(end) * np.sqrt(squares) / count
+    half = ndtri(end) * np.sqrt(squares) / len(noise.tokens)
     return MatrixInterval(value, value - half, value + half)
 
 
@@ -258,23 +266,22 @@ def _diagnosed(
     lengths: Any,
 ) -> Diagnosis:
     quiet = [half.bags[half.labels < 0] for half in halves]
-    found = [
-        variances(half.whitening, quiet[own], quiet[1 - own]) for own, half in enumerate(halves)
-    ]
-    spectra, edges = (np.array([each[k] for each in found]) for k in (0, 1))
+    ends, edges = np.swapaxes(
+        [variances(half.whitening, quiet[own], quiet[1 - own]) for own, half in enumerate(halves)],
+        0,
+        1,
+    )
     levels = [level[~half.positive] for level, half in zip(seen.levels, halves, strict=True)]
     first = Mixture(mixtures.share[:1], mixtures.shift[:1])
     counts = histogram(np.concatenate(levels)[None])
-    shared = correlation(Moments.of(noise, np.ones(len(noise))).whitening(), noise)
-    found_so_far = Diagnosis(
-        variances=(float(spectra[:, 0].min()), float(spectra[:, 1].max())),
+    measured = Diagnosis(
+        variances=(float(ends[:, 0].min()), float(ends[:, 1].max())),
         edges=(float(edges[:, 0].min()), float(edges[:, 1].max())),
-        correlation=shared,
+        correlation=correlation(Moments.of(noise, np.ones(len(noise))).whitening(), noise),
         noise_distance=distance(counts[0], Mixture(np.zeros(1), np.zeros(1))),
         signal_distance=distance(seen.counts[:, 0].sum(axis=0), first),
         sparse_gain=gain,
         problems=(),
     )
     sizes = len(noise.tokens), sum(int(half.positive.sum()) for half in halves)
-    told = tuple(problems(found_so_far, lengths, *sizes))
-    return Diagnosis(**{**vars(found_so_far), "problems": told})
+    return replace(measured, problems=tuple(problems(measured, lengths, *sizes)))

@@ -1,31 +1,42 @@
 r"""From bags to features: what the classifiers differ in.
 
 A `Pooling` says what is tried; from training bags it makes a `Candidate` for each sharpness: the
-features a readout is fitted to, and the `Pool` that gives those of new bags.
+features a readout is fitted to, and the pooling, taught, that gives those of new bags.
 
 * the mean token;
 * all tokens side by side, where bags have one length;
 * Σ a_l x_l with a = softmax(⟨x_l, query⟩), the query learned from training bags, its length the
   sharpness.
 
-All in whitened coordinates.
+All in whitened coordinates. In the limit of a small readout step and with the bias that balances
+the classes, stages 1 to 3 of the protocol are two weighted sums. With s_i = y_i/(weight of its
+class) and P = I − 11ᵀ/L,
+
+    w¹ = Σ s_i · mean token of bag i,       q = Σ s_i · (1/L_i) X_iᵀ P X_i w¹:
+
+the difference of the classes' mean tokens, then the difference of their covariances within a bag
+applied to it. No step sizes are left; the length of q is the sharpness, chosen separately.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.query import refined, two_step_query
+from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.whitening import Whitening
-from sparsetoken.model.weightings import Weighting
+from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 from sparsetoken.support.arrays import BoolArray, FloatArray
 from sparsetoken.support.errors import InvalidInput
+
+_MOST_NUMBERS = 1 << 24  # of all bags' tokens, with which all of them side by side are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,103 +52,169 @@ class TrainingData:
         """Some bags held out."""
         return replace(self, weights=np.where(held, 0.0, self.weights))
 
+    def weights_of(self, side: int) -> FloatArray:
+        """Weights (n,) of the bags of one class, 0 for the other."""
+        return np.where(self.labels == side, self.weights, 0.0)
+
+    @property
+    def fewest(self) -> int:
+        """Bags of the rarer class that count."""
+        return min(int(np.count_nonzero(self.weights_of(side))) for side in (1, -1))
+
     def folds(self, count: int) -> Iterator[BoolArray]:
         """Which bags (n,) are held out in turn; always the same, no random numbers.
 
         None where a class has a single bag.
         """
-        counted = self.weights > 0
-        fewest = min(int(np.sum(counted & (self.labels == side))) for side in (1, -1))
-        if fewest < 2:
+        if self.fewest < 2:
             return
-        index = np.flatnonzero(counted)
-        for _, test in StratifiedKFold(min(count, fewest)).split(index, self.labels[index]):
+        index = np.flatnonzero(self.weights)
+        for _, test in StratifiedKFold(min(count, self.fewest)).split(index, self.labels[index]):
             held = np.zeros(len(self.labels), dtype=bool)
             held[index[test]] = True
             yield held
 
-
-class Pool(Protocol):
-    """Features of bags, once everything is learned: what it was, can be kept in a file."""
-
-    @property
-    def length(self) -> int:
-        """Of bags; 0 where they may have any."""
-        ...
+    def every_other(self) -> BoolArray:
+        """Every other bag (n,) that counts, in each class."""
+        chosen = np.zeros(len(self.labels), dtype=bool)
+        for side in (1, -1):
+            chosen[np.flatnonzero(self.weights_of(side))[::2]] = True
+        return chosen
 
     @property
-    def query(self) -> FloatArray | None:
-        """(d,), whitened; None where there is none."""
-        ...
+    def signed(self) -> FloatArray:
+        """Weights (n,) of sum 1 for the positive class and −1 for the negative one."""
+        signed = np.zeros(len(self.labels))
+        for side in (1, -1):
+            same = self.labels == side
+            signed[same] = side * self.weights[same] / self.weights[same].sum()
+        return signed
 
-    def features(self, bags: Bags, whitening: Whitening) -> FloatArray:
-        """(n, p)."""
-        ...
 
-    def contributions(self, bags: Bags, whitening: Whitening, readout: FloatArray) -> FloatArray:
-        """What each token (N,) adds to ⟨readout, features⟩ of its bag."""
-        ...
+def two_step_query(data: TrainingData, whitening: Whitening) -> FloatArray:
+    """The direction of the query in whitened coordinates, of norm 1 (0 if there is none)."""
+    bags, signed = data.bags, data.signed
+    level = bags.project(whitening.root @ (signed @ whitening(data.means)))
+    level -= bags.spread(bags.total(level) / bags.lengths)
+    pull = level * bags.spread(signed / bags.lengths)
+    query = np.zeros(bags.dim)
+    for _, rows in bags.blocks():
+        query += pull[rows] @ (np.asarray(bags.tokens[rows], dtype=float) - whitening.mean)
+    return _unit(whitening.root @ query)
+
+
+def refined(
+    data: TrainingData, query: FloatArray, whitening: Whitening
+) -> tuple[FloatArray, FloatArray]:
+    """One round of expectation–maximisation: along a query, how likely does each token carry the
+    signal? The difference of the classes, tokens weighted by that, is a better query.
+
+    That query (d,), of norm 1; and the tokens of each bag weighted so (n, d), not whitened.
+    """
+    bags = data.bags
+    level = bags.project(whitening.root @ query)
+    share = bags.spread(data.weights_of(-1))
+    share = share / share.sum()
+    level -= share @ level
+    level /= max(float(np.sqrt(share @ level**2)), 1e-300)
+    counted = bags.spread(data.weights_of(1))
+    chance = Mixture.fit(histogram(level[None], counted[None])).chance(level[None])[0]
+    pooled = bags.pool(chance) - np.outer(bags.total(chance), whitening.mean)
+    return _unit(data.signed @ pooled @ whitening.root), pooled
+
+
+def _unit(vector: FloatArray) -> FloatArray:
+    norm = float(np.linalg.norm(vector))
+    return vector / norm if norm > 0 else vector
 
 
 class Candidate(NamedTuple):
     """Features of all bags at one sharpness."""
 
     sharpness: float
-    pool: Pool
+    pooling: Pooling  # with what it has learned
     weights: FloatArray  # (n,), of the bags the readout learns from
     fitted: FloatArray  # (n, p), to fit on
     scored: FloatArray  # (n, p), as new bags would have them
 
 
-class Pooling(Protocol):
-    """What may be tried on bags."""
+class Pooling(ABC):
+    """What is tried on bags; and, with a `length` or a `query` learned, what makes features."""
+
+    sharpnesses: tuple[float, ...] = (0.0,)
+    joint: bool = False  # whether query and readout are trained together as well
+    length: int = 0  # of bags; 0 where they may have any
+    learns_query: bool = False
+    query: FloatArray = np.zeros(0)  # (d,), whitened; (0,) where there is none
+
+    def suits(self, bags: Bags) -> bool:
+        """Whether bags like these can be pooled so."""
+        return True
 
     @property
-    def sharpnesses(self) -> tuple[float, ...]: ...
+    def fewest(self) -> int:
+        """Bags of each class that it needs."""
+        return 1
 
-    @property
-    def joint(self) -> bool:
-        """Whether query and readout are trained together as well."""
-        ...
-
-    def pool(self, length: int, query: FloatArray | None) -> Pool:
-        """From what was learned."""
-        ...
-
+    @abstractmethod
     def candidates(
         self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
     ) -> Iterator[Candidate]:
         """One for each sharpness, learned from the bags with a weight."""
-        ...
 
+    def learned(self, length: int, query: FloatArray) -> Pooling:
+        """With what was learned."""
+        return self
 
-@dataclass(frozen=True)
-class WeighedPool:
-    """Tokens weighted by ⟨query, token⟩: all alike, if there is no query."""
-
-    query: FloatArray | None = None
-    weighting: Weighting | None = None
-    length = 0
+    @property
+    def features_per_dim(self) -> int:
+        return 1
 
     def attention(self, bags: Bags, whitening: Whitening) -> FloatArray:
         """Weights of all tokens (N,), of sum 1 in each bag."""
-        if self.query is None or self.weighting is None:
-            return 1.0 / bags.spread(bags.lengths.astype(float))
-        return bags.weigh(self.weighting, bags.project(whitening.root @ self.query))
+        return bags.spread(1.0 / bags.lengths)
 
     def features(self, bags: Bags, whitening: Whitening) -> FloatArray:
+        """(n, p)."""
         return whitening(bags.pool(self.attention(bags, whitening)))
 
     def contributions(self, bags: Bags, whitening: Whitening, readout: FloatArray) -> FloatArray:
+        """What each token (N,) adds to ⟨readout, features⟩ of its bag."""
         return self.attention(bags, whitening) * whitening.project(bags, readout)
 
 
-@dataclass(frozen=True)
-class SideBySidePool:
-    """All tokens of bags of one length."""
+class Mean(Pooling):
+    """The mean token."""
 
-    length: int
-    query = None
+    def candidates(
+        self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
+    ) -> Iterator[Candidate]:
+        means = whitening(data.means)
+        yield Candidate(0.0, self, data.weights, means, means)
+
+
+@dataclass(frozen=True)
+class SideBySide(Pooling):
+    """All tokens, one after the other, of bags of one length."""
+
+    length: int = 0
+
+    def suits(self, bags: Bags) -> bool:
+        return len(np.unique(bags.lengths)) == 1 and bags.tokens.size <= _MOST_NUMBERS
+
+    def candidates(
+        self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
+    ) -> Iterator[Candidate]:
+        pooling = SideBySide(int(data.bags.lengths[0]))
+        features = pooling.features(data.bags, whitening)
+        yield Candidate(0.0, pooling, data.weights, features, features)
+
+    def learned(self, length: int, query: FloatArray) -> Pooling:
+        return SideBySide(length)
+
+    @property
+    def features_per_dim(self) -> int:
+        return self.length
 
     def features(self, bags: Bags, whitening: Whitening) -> FloatArray:
         lengths = np.unique(bags.lengths)
@@ -152,43 +229,8 @@ class SideBySidePool:
         return (self.features(bags, whitening) * readout).reshape(-1, bags.dim).sum(axis=1)
 
 
-@dataclass(frozen=True)
-class Mean:
-    """The mean token."""
-
-    sharpnesses = (0.0,)
-    joint = False
-
-    def pool(self, length: int, query: FloatArray | None) -> Pool:
-        return WeighedPool()
-
-    def candidates(
-        self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
-    ) -> Iterator[Candidate]:
-        means = whitening(data.means)
-        yield Candidate(0.0, self.pool(0, None), data.weights, means, means)
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """All tokens, one after the other."""
-
-    sharpnesses = (0.0,)
-    joint = False
-
-    def pool(self, length: int, query: FloatArray | None) -> Pool:
-        return SideBySidePool(length)
-
-    def candidates(
-        self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
-    ) -> Iterator[Candidate]:
-        pool = self.pool(int(data.bags.lengths[0]), None)
-        features = pool.features(data.bags, whitening)
-        yield Candidate(0.0, pool, data.weights, features, features)
-
-
-@dataclass(frozen=True)
-class Attending:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attending(Pooling):
     """Tokens weighted by a query that is learned from the bags.
 
     The readout learns from the bags that teach the query (`reuse` is "all"), from the same but each
@@ -200,33 +242,48 @@ class Attending:
     reuse: str
     joint: bool  # begins with one round more for the query
     folds: int
+    query: FloatArray = field(default_factory=partial(np.zeros, 0))
+    learns_query = True
 
-    def pool(self, length: int, query: FloatArray | None) -> Pool:
-        return WeighedPool(query, self.weighting)
+    def __post_init__(self) -> None:
+        check_weighting("AttentionClassifier", self.weighting)
+        if self.joint and self.weighting != SOFTMAX:
+            raise InvalidInput(
+                "query must be 'two-step' for a weighting other than softmax (whose gradient "
+                f"joint training follows), got weighting={self.weighting!r}"
+            )
+
+    @property
+    def fewest(self) -> int:
+        return 4 if self.reuse == "split" else 1  # query and readout, in each of two folds
 
     def candidates(
         self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
     ) -> Iterator[Candidate]:
         teaching = learning = data
         if self.reuse == "split":
-            first = _every_other(data)
+            first = data.every_other()
             teaching, learning = data.without(~first), data.without(first)
         query = self._query(teaching, whitening)
         logits = data.bags.project(whitening.root @ query)
-        scored = self._features(data.bags, whitening, logits, sharpnesses)
-        fitted = scored
+        fitted = scored = self._features(data.bags, whitening, logits, sharpnesses)
         if self.reuse == "cross":
             unseen = self._unseen_logits(data, whitening, logits)
             fitted = self._features(data.bags, whitening, unseen, sharpnesses)
         for sharpness, fit_on, score in zip(sharpnesses, fitted, scored, strict=True):
-            pool = self.pool(0, sharpness * query)
-            yield Candidate(sharpness, pool, learning.weights, fit_on, score)
+            pooling = self.learned(0, sharpness * query)
+            yield Candidate(sharpness, pooling, learning.weights, fit_on, score)
+
+    def learned(self, length: int, query: FloatArray) -> Pooling:
+        return replace(self, query=query)
+
+    def attention(self, bags: Bags, whitening: Whitening) -> FloatArray:
+        return bags.weigh(self.weighting, bags.project(whitening.root @ self.query))
 
     def _query(self, data: TrainingData, whitening: Whitening) -> FloatArray:
         """The direction of the query (d,), whitened."""
-        given = data.labels, data.weights, whitening
-        query = two_step_query(data.bags, whitening(data.means), *given)
-        return refined(data.bags, query, *given).query if self.joint else query
+        query = two_step_query(data, whitening)
+        return refined(data, query, whitening)[0] if self.joint else query
 
     def _unseen_logits(
         self, data: TrainingData, whitening: Whitening, logits: FloatArray
@@ -245,11 +302,3 @@ class Attending:
         """(n, d) for each sharpness, in one pass over the tokens."""
         weights = np.stack([bags.weigh(self.weighting, tau * logits) for tau in sharpnesses])
         return [whitening(pooled) for pooled in bags.pool(weights)]
-
-
-def _every_other(data: TrainingData) -> Any:
-    """Which bags (n,) are every other one that counts, in each class."""
-    first = np.zeros(len(data.labels), dtype=bool)
-    for label in (1.0, -1.0):
-        first[np.flatnonzero((data.weights > 0) & (data.labels == label))[::2]] = True
-    return first

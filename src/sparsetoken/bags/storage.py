@@ -1,4 +1,4 @@
-"""BagModel classifiers in files: numbers and words in an npz archive, nothing to unpickle."""
+"""Fitted classifiers in files: numbers and words in an npz archive, nothing to unpickle."""
 
 from __future__ import annotations
 
@@ -11,21 +11,42 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
-from sparsetoken.bags.readers import read_arrays
-from sparsetoken.bags.training import BagModel
+from sparsetoken.bags.readers.loading import naming
+from sparsetoken.bags.readers.npz import read_arrays
+from sparsetoken.bags.training import BagModel, Choice, Trained
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, whole_file
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
-_ARRAYS = ("classes", "coef", "intercept", "mean", "root", "query")
+_ARRAYS = ("about", "classes", "coef", "intercept", "mean", "root", "query")
 _FORMAT = "sparsetoken classifier 1"
 
 
 def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to a file; an old one is replaced only by a whole new one.
 
+    Parameters
+    ----------
+    classifier : AttentionClassifier, PooledClassifier or VectorizedClassifier
+        Fitted, with a loss and a weighting that have names (`LOSSES`, `WEIGHTINGS`).
+    path : str or path
+        A new or regular file; the name is taken as it is.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    InvalidInput
+        A classifier, loss or weighting without a name, or a path that is not a file's.
+    NotFittedError
+        A classifier that is not fitted yet.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from sparsetoken import AttentionClassifier, Task
     >>> sample = Task(length=5, sparsity=1, strength=5.0).sample(100, dim=8, rng=0)
@@ -57,26 +78,26 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     classes = classifier.classes_
     if classes.dtype.kind not in "biufU":
         classes = np.array([str(each) for each in classes])
+    model = classifier._model
     names_in = getattr(classifier, "feature_names_in_", None)
     learned = {
         "ridge": float(classifier.ridge_),
         "sharpness": float(classifier.sharpness_),
         "shrinkage": float(classifier.shrinkage_),
         "features": int(classifier.n_features_in_),
-        "tokens": classifier._pool.length,
-        "joint": bool(getattr(classifier, "joint_", False)),
+        "tokens": model.pooling.length,
+        "joint": classifier.joint_,
         "names": None if names_in is None else list(names_in),
     }
-    query = classifier._pool.query
     words = {"format": _FORMAT, "kind": kind, "settings": settings, "learned": learned}
-    arrays = {
+    arrays: dict[str, Any] = {
         "about": np.array(json.dumps(words, default=_plain)),
         "classes": classes,
         "coef": classifier.coef_,
         "intercept": classifier.intercept_,
-        "mean": classifier._whitening.mean,
-        "root": classifier._whitening.root,
-        "query": np.zeros(0) if query is None else query,
+        "mean": model.whitening.mean,
+        "root": model.whitening.root,
+        "query": model.pooling.query,
     }
     try:
         with whole_file(path) as draft, draft.open("wb") as stream:
@@ -86,14 +107,39 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
 
 
 def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
-    """The classifier that `save_classifier` wrote."""
-    arrays = read_arrays(path, ("about", *_ARRAYS))
-    try:
-        return _restored(arrays)
-    except InvalidInput as error:
-        raise InvalidInput(
-            f"{os.fspath(path)}: this is not a saved classifier ({error})"
-        ) from error
+    """The classifier that `save_classifier` wrote: nothing is unpickled, every number checked.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    AttentionClassifier, PooledClassifier or VectorizedClassifier
+        Fitted: its predictions are those of the classifier that was saved, bit for bit.
+
+    Raises
+    ------
+    InvalidInput
+        There is no such file, or it is damaged, forged or not a saved classifier.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sparsetoken import PooledClassifier, Task
+    >>> sample = Task(length=5, sparsity=5, strength=2.0).sample(100, dim=8, rng=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_classifier(PooledClassifier().fit(sample.tokens, sample.labels), f"{folder}/model")
+    ...     load_classifier(f"{folder}/model").classes_.tolist()
+    [-1.0, 1.0]
+    """
+    with naming(path) as place:
+        arrays = read_arrays(place, _ARRAYS)
+        try:
+            return _restored(arrays)
+        except InvalidInput as error:
+            raise InvalidInput(f"this is not a saved classifier ({error})") from error
 
 
 def _about(words: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -126,7 +172,7 @@ def _about(words: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
-    missing = [name for name in ("about", *_ARRAYS) if name not in arrays]
+    missing = [name for name in _ARRAYS if name not in arrays]
     if missing:
         raise InvalidInput(f"{missing[0]} is missing")
     kind, settings, learned = _about(str(arrays["about"]))
@@ -140,12 +186,16 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
             raise InvalidInput(f"{name} is {settings[name]!r}, neither true nor false")
     if arrays["mean"].ndim != 1:
         raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
-    dim, features, tokens = len(arrays["mean"]), int(learned["features"]), int(learned["tokens"])
-    width = dim * tokens if kind == "vectorized" else dim
+    dim, features = len(arrays["mean"]), int(learned["features"])
+    pooling = classifier._pooling.learned(int(learned["tokens"]), arrays["query"])
     shapes = {
-        "classes": (2,), "coef": (1, width), "intercept": (1,), "mean": (dim,), "root": (dim, dim),
-        "query": (dim,) if kind == "attention" else (0,),
-    }  # fmt: skip
+        "classes": (2,),
+        "coef": (1, dim * pooling.features_per_dim),
+        "intercept": (1,),
+        "mean": (dim,),
+        "root": (dim, dim),
+        "query": (dim,) if pooling.learns_query else (0,),
+    }
     for name, shape in shapes.items():
         if arrays[name].shape != shape or dim == 0:
             raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
@@ -164,17 +214,16 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
         raise InvalidInput("classes are not two labels in order")
     if learned["names"] is not None:
         classifier.feature_names_in_ = np.array([str(x) for x in learned["names"]], dtype=object)
-    classifier.classes_, classifier.n_features_in_ = classes, features
-    classifier.sharpness_ = float(learned["sharpness"])
-    classifier.shrinkage_ = float(learned["shrinkage"])
+    classifier.n_features_in_ = features
     model = BagModel(
         Whitening(arrays["mean"], arrays["root"]),
-        classifier._pooling.pool(tokens, arrays["query"]),
+        classifier._pooling.learned(int(learned["tokens"]), arrays["query"]),
         arrays["coef"][0],
         float(arrays["intercept"][0]),
         float(learned["ridge"]),
     )
-    classifier._set_model(model, bool(learned["joint"]))
+    choice = Choice(float(learned["shrinkage"]), float(learned["sharpness"]), 1.0)
+    classifier._set_trained(Trained(model, choice, {}, learned["joint"]), classes)
     return classifier
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.poolings import Candidate, Pool, Pooling, TrainingData
+from sparsetoken.bags.poolings import Candidate, Pooling, TrainingData
 from sparsetoken.bags.whitening import Moments, Whitening
 from sparsetoken.fitting.calibration import Sigmoid, fit_sigmoid
 from sparsetoken.fitting.fit import fit_path
@@ -24,6 +24,7 @@ from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.fitting.objective import Fitted as Readout
 from sparsetoken.model.losses import Loss
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.errors import InvalidInput
 
 RIDGES = (1e2, 10.0, 1.0, 0.1, 0.01)  # that are tried, in units of the features' variance
 _ROUGH = 1e-4  # tolerance of fits that are only compared
@@ -44,10 +45,16 @@ class Recipe:
     folds: int
 
     @property
+    def factors(self) -> tuple[float, ...]:
+        """Ridges that are tried, in units of the features' variance; the largest first, as each
+        fit begins where the one before ended."""
+        return RIDGES if self.ridge is None else (1.0,)
+
+    @property
     def free(self) -> bool:
         """Whether anything is chosen on held-out bags."""
-        choices = len(self.shrinkages) * len(self.pooling.sharpnesses)
-        return self.ridge is None or choices > 1 or self.calibrate
+        choices = len(self.factors) * len(self.shrinkages) * len(self.pooling.sharpnesses)
+        return choices > 1 or self.calibrate
 
 
 class Choice(NamedTuple):
@@ -70,14 +77,18 @@ class BagModel:
     """Everything that turns bags into scores."""
 
     whitening: Whitening
-    pool: Pool
+    pooling: Pooling  # with what it has learned
     weights: FloatArray  # (p,)
     bias: float
     ridge: float
 
     def scores(self, bags: Bags) -> FloatArray:
         """(n,)."""
-        return self.pool.features(bags, self.whitening) @ self.weights + self.bias
+        return self.pooling.features(bags, self.whitening) @ self.weights + self.bias
+
+    def contributions(self, bags: Bags) -> FloatArray:
+        """What each token (N,) adds to the score of its bag."""
+        return self.pooling.contributions(bags, self.whitening, self.weights)
 
     def calibrated(self, sigmoid: Sigmoid) -> BagModel:
         """With scores that are the logits of probabilities."""
@@ -97,8 +108,13 @@ class Trained:
 
 def train(data: TrainingData, recipe: Recipe) -> Trained:
     """The best model that the recipe allows."""
+    if data.fewest < recipe.pooling.fewest:
+        raise InvalidInput(
+            f"reuse='split' needs at least {recipe.pooling.fewest} bags of each class (query and "
+            f"readout, in each fold), got {data.fewest}; use reuse='all'"
+        )
     judged = _cross_validated(data, recipe) if recipe.free else {}
-    losses = {choice: each.loss for choice, each in judged.items()}
+    losses = {choice: verdict.loss for choice, verdict in judged.items()}
     if not judged:
         choice = Choice(recipe.shrinkages[0], recipe.pooling.sharpnesses[0], 1.0)
         return Trained(_fit(data, recipe, choice), choice, losses)
@@ -109,7 +125,8 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
         better = min(jointly, key=lambda choice: jointly[choice].loss, default=best)
         if jointly and jointly[better].loss < judged[best].loss:
             model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
-            return Trained(model, better, losses, joint=True)
+            sharpness = float(np.linalg.norm(model.pooling.query))
+            return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
     model = _fit(data, recipe, best).calibrated(judged[best].sigmoid)
     return Trained(model, best, losses)
 
@@ -122,14 +139,13 @@ def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, Judged]
         for shrinkage, whitening in _whitenings(rest, recipe, recipe.shrinkages):
             sharpnesses = recipe.pooling.sharpnesses
             for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
-                factors, ridges = _ridges(candidate, recipe)
-                path = _readouts(candidate, rest, recipe.loss, ridges, _ROUGH)
+                path = _readouts(candidate, rest, recipe, recipe.factors, _ROUGH)
                 unseen = candidate.scored[held]
-                for factor, readout in zip(factors, path, strict=True):
+                for factor, (_, readout) in zip(recipe.factors, path, strict=True):
                     choice = Choice(shrinkage, candidate.sharpness, factor)
                     out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
                     out_of_fold[held] = unseen @ readout.weights + readout.bias
-    return {choice: _judge(data, recipe, each) for choice, each in scores.items()}
+    return {choice: _judge(data, recipe, held_out) for choice, held_out in scores.items()}
 
 
 def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray) -> Judged:
@@ -144,9 +160,8 @@ def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
     """As chosen, from the bags with a weight."""
     ((_, whitening),) = _whitenings(data, recipe, (choice.shrinkage,))
     (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
-    ridge = recipe.ridge or choice.factor * _variance(candidate)
-    (readout,) = _readouts(candidate, data, recipe.loss, [ridge])
-    return BagModel(whitening, candidate.pool, readout.weights, readout.bias, ridge)
+    ((ridge, readout),) = _readouts(candidate, data, recipe, (choice.factor,))
+    return BagModel(whitening, candidate.pooling, readout.weights, readout.bias, ridge)
 
 
 def _whitenings(
@@ -157,17 +172,31 @@ def _whitenings(
         share = data.weights * data.bags.lengths
         yield 0.0, Whitening.none(share @ data.means / share.sum())
         return
-    moments = Moments.of(data.bags, np.where(data.labels < 0, data.weights, 0.0))
+    moments = Moments.of(data.bags, data.weights_of(-1))
     for least in shrinkages:
         yield least, moments.whitening(least)
 
 
-def _ridges(candidate: Candidate, recipe: Recipe) -> tuple[Sequence[float], Sequence[float]]:
-    """Factors and ridges, the largest first: each fit begins where the one before ended."""
-    if recipe.ridge is not None:
-        return (1.0,), (recipe.ridge,)
-    variance = _variance(candidate)
-    return RIDGES, [factor * variance for factor in RIDGES]
+def _readouts(
+    candidate: Candidate,
+    data: TrainingData,
+    recipe: Recipe,
+    factors: Sequence[float],
+    tolerance: float | None = None,
+) -> Iterator[tuple[float, Readout]]:
+    """For each factor, the ridge and the readout of the bags it learns from."""
+    unit = _variance(candidate)
+    ridges = [recipe.ridge or factor * unit for factor in factors]
+    counted = candidate.weights > 0
+    path = fit_path(
+        candidate.fitted[counted],
+        data.labels[counted],
+        recipe.loss,
+        ridges,
+        weights=candidate.weights[counted],
+        tolerance=tolerance,
+    )
+    return zip(ridges, path, strict=True)
 
 
 def _variance(candidate: Candidate) -> float:
@@ -178,31 +207,12 @@ def _variance(candidate: Candidate) -> float:
     return float(share @ squares) / centred.shape[1] or 1.0
 
 
-def _readouts(
-    candidate: Candidate,
-    data: TrainingData,
-    loss: Loss,
-    ridges: Sequence[float],
-    tolerance: float | None = None,
-) -> Iterator[Readout]:
-    """For each ridge, from the bags the readout learns from."""
-    counted = candidate.weights > 0
-    return fit_path(
-        candidate.fitted[counted],
-        data.labels[counted],
-        loss,
-        ridges,
-        weights=candidate.weights[counted],
-        tolerance=tolerance,
-    )
-
-
 def _joint_starts(judged: Mapping[Choice, Judged]) -> list[Choice]:
     """The best start of each shrinkage: a query that is not zero."""
     best: dict[float, Choice] = {}
-    for choice, each in judged.items():
+    for choice, verdict in judged.items():
         rival = best.get(choice.shrinkage)
-        if choice.sharpness > 0 and (rival is None or each.loss < judged[rival].loss):
+        if choice.sharpness > 0 and (rival is None or verdict.loss < judged[rival].loss):
             best[choice.shrinkage] = choice
     return list(best.values())
 
@@ -219,8 +229,6 @@ def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel
     """Query and readout together, from what was learned one after the other; the ridge of the
     query is in proportion to that of the readout."""
     start = _fit(data, recipe, choice)
-    query = start.pool.query
-    assert query is not None  # as it is for a pooling that trains jointly
     energy = start.ridge * float(start.weights @ start.weights)
     trained = train_jointly(
         data.bags,
@@ -231,9 +239,9 @@ def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel
         weights=data.weights,
         root=start.whitening.root,
         centre=start.whitening.mean,
-        start=(query, start.weights, start.bias),
+        start=(start.pooling.query, start.weights, start.bias),
         tolerance=_JOINT_TOLERANCE,
         least_fall=_JOINT_FALL,
     )
-    pool = recipe.pooling.pool(start.pool.length, trained.query)
-    return replace(start, pool=pool, weights=trained.weights, bias=trained.bias)
+    pooling = recipe.pooling.learned(0, trained.query)
+    return replace(start, pooling=pooling, weights=trained.weights, bias=trained.bias)

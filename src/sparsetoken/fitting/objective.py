@@ -80,7 +80,7 @@ class Objective:
 
     @property
     def kinked(self) -> bool:
-        """Whether the slope of the loss is a clipped line, as the interior-point method needs it."""
+        """Whether the slope of the loss is a clipped line: it has a `dual_box`."""
         return getattr(self.loss, "dual_box", None) is not None
 
     @property

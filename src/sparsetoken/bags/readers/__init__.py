@@ -1,0 +1,1 @@
+"""Bags on disk: one file for each layout."""
