@@ -82,9 +82,9 @@ def test_a_noise(tmp_path):
 def test_a_metric(tmp_path):
     forward, inverse = map(json.loads, follow("metric", tmp_path))
     for plan in (forward, inverse):
-        assert plan["metric"] == "balanced-error"
-        best = next(option for option in plan["options"] if option["classifier"] == plan["best"])
-        assert 0 < best["value"] <= 0.1
+        assert plan["goal"]["name"] == "balanced-error" and plan["recommended"] == "attention"
+        assert 0 < plan["options"][0]["value"] <= 0.1
+    assert inverse["goal"]["target"] == 0.1
 
 
 def test_a_claim(tmp_path):
@@ -103,5 +103,5 @@ def test_a_reader(tmp_path):
     follow("reader", tmp_path)
     with open(tmp_path / "scores.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    predicted = np.array([float(row["predicted"]) for row in rows])
+    predicted = np.array([float(row["prediction"]) for row in rows])
     assert np.mean(predicted == sample.labels) > 0.9
