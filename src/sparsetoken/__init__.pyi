@@ -51,6 +51,7 @@ from .planning.advice import Plan as Plan
 from .planning.metrics import METRICS as METRICS
 from .planning.metrics import Metric as Metric
 from .planning.outlook import Outlook as Outlook
+from .planning.outlook import capacities as capacities
 from .planning.outlook import crossover as crossover
 from .planning.outlook import floors as floors
 from .planning.outlook import outlook as outlook

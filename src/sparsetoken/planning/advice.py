@@ -116,6 +116,11 @@ class Plan:
     `options` has one entry for each classifier, `best` is the recommended one. `bayes` is the error
     of the best test of all, with the signal known, where the target is out of reach of every
     classifier. `outlook` says more: floors, crossover, sensitivities.
+
+    >>> from sparsetoken import plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> advice.best.classifier, advice["pooled"].value > advice["attention"].value
+    ('attention', True)
     """
 
     task: Task

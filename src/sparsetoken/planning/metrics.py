@@ -51,7 +51,11 @@ def _one_class(prevalence: float, miss: float = 1.0, alarm: float = 1.0) -> Base
 
 
 class Metric(ABC):
-    """One number of a classifier's scores, and all a planner asks about it."""
+    """One number of a classifier's scores, and all a planner asks about it.
+
+    >>> Auc().name, Auc().higher_is_better, Auc().baseline(Task(4, 1, 3.0)).words
+    ('auc', True, 'a coin')
+    """
 
     higher_is_better: ClassVar[bool] = False
     # Whether it counts at the classifier's own threshold, which is what a finite training set gets

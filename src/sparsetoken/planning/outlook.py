@@ -42,7 +42,14 @@ class Floors:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What is around the answer of a plan; see `outlook`."""
+    """What is around the answer of a plan; see `outlook`.
+
+    Printed, it says in words what `floors`, `capacities`, `crossover` and `sensitivities` found.
+
+    >>> from sparsetoken import Task, plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> print(outlook(advice))  # doctest: +SKIP
+    """
 
     plan: Plan
     floors: Floors
@@ -69,6 +76,28 @@ def outlook(plan: Plan) -> Outlook:
     """Floors, capacities, crossover and sensitivities of a plan; takes some seconds.
 
     Printed, they are what the command line says after the plan itself.
+
+    Parameters
+    ----------
+    plan : Plan
+        The answer to look around from.
+
+    Returns
+    -------
+    Outlook
+        `floors`, `capacities`, `crossover` and `sensitivities`, each what its function gives.
+
+    Raises
+    ------
+    ConvergenceError
+        A solve on the way did not reach its residual.
+
+    Examples
+    --------
+    >>> from sparsetoken import Task, plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> outlook(advice).crossover  # doctest: +SKIP
+    11.0
     """
     return Outlook(plan, floors(plan), capacities(plan), crossover(plan), sensitivities(plan))
 
@@ -76,6 +105,23 @@ def outlook(plan: Plan) -> Outlook:
 def floors(plan: Plan) -> Floors:
     """The smallest errors with the signal known, on the task of the answer.
 
+    Parameters
+    ----------
+    plan : Plan
+        Whose task, metric and weighting they are of.
+
+    Returns
+    -------
+    Floors
+        `errors` of each classifier's oracle and of Bayes; `left_out` says why one is not there.
+
+    Raises
+    ------
+    AttributeError
+        What is given is not a plan. An oracle that cannot be computed is left out, not raised.
+
+    Examples
+    --------
     >>> from sparsetoken import Task, plan
     >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
     >>> sorted(floors(advice).errors)
@@ -94,6 +140,23 @@ def floors(plan: Plan) -> Floors:
 def capacities(plan: Plan) -> dict[str, float]:
     """Readout samples up to which the training data of each option are linearly separable.
 
+    Parameters
+    ----------
+    plan : Plan
+        Its options, each as it was tuned.
+
+    Returns
+    -------
+    dict
+        Classifier → number of samples, n = d · `capacity`.
+
+    Raises
+    ------
+    ConvergenceError
+        A capacity did not reach its residual.
+
+    Examples
+    --------
     >>> from sparsetoken import Task, plan
     >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
     >>> round(capacities(advice)["pooled"])
@@ -111,7 +174,29 @@ def capacities(plan: Plan) -> dict[str, float]:
 def crossover(plan: Plan) -> float:
     """The number of samples from which attention is recommended over pooling; inf if never.
 
-    To a percent or so, from drafts, where predictions do not contradict them.
+    To a percent or so, from drafts, where predictions do not contradict them; takes some seconds.
+
+    Parameters
+    ----------
+    plan : Plan
+        Whose task and metric it is of; its own number of samples does not matter.
+
+    Returns
+    -------
+    float
+        A number of labelled samples.
+
+    Raises
+    ------
+    ConvergenceError
+        A solve on the way did not reach its residual.
+
+    Examples
+    --------
+    >>> from sparsetoken import Task, plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> crossover(advice)  # doctest: +SKIP
+    11.0
     """
     task = plan.answer
     by_name = tuners(plan.setting, task)
@@ -155,6 +240,28 @@ def sensitivities(plan: Plan) -> pd.DataFrame:
     """The answer if strength, sparsity or prevalence were 20 % smaller or larger.
 
     Everything is tuned again. What is needed comes from drafts: good to a percent or two.
+
+    Parameters
+    ----------
+    plan : Plan
+        The question that is asked again of other tasks.
+
+    Returns
+    -------
+    DataFrame
+        A row a change: `change` in words, the answer of each classifier, `recommended`.
+
+    Raises
+    ------
+    ConvergenceError
+        A solve on the way did not reach its residual.
+
+    Examples
+    --------
+    >>> from sparsetoken import Task, plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> sensitivities(advice).change[0]  # doctest: +SKIP
+    'strength 4 → 3.2'
     """
     import pandas as pd
 
@@ -215,6 +322,28 @@ def tuned_curve(around: Outlook) -> pd.DataFrame:
     """The metric against the number of samples, each classifier tuned at each number.
 
     The numbers are around the answer, the crossover and the capacity; takes about ten seconds.
+
+    Parameters
+    ----------
+    around : Outlook
+        Of the plan whose curve it is.
+
+    Returns
+    -------
+    DataFrame
+        `classifier`, `samples`, `value`; `Outlook.figure` draws it.
+
+    Raises
+    ------
+    ConvergenceError
+        A solve on the way did not reach its residual.
+
+    Examples
+    --------
+    >>> from sparsetoken import Task, plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> tuned_curve(outlook(advice)).columns.tolist()  # doctest: +SKIP
+    ['classifier', 'samples', 'value']
     """
     import pandas as pd
 

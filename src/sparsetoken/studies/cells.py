@@ -186,6 +186,23 @@ def grid(**axes: Any) -> list[Cell]:
     Names are those of `Task`, `Protocol` and `Cell`; a list is an axis, anything else is the same
     in all cells. The last axis varies fastest.
 
+    Parameters
+    ----------
+    axes
+        Fields by name, `classifier` among them: a value, or a list of values.
+
+    Returns
+    -------
+    list of Cell
+        One for each combination, to be given to `sweep`.
+
+    Raises
+    ------
+    InvalidInput
+        A name that is no field, or a value that its field does not allow.
+
+    Examples
+    --------
     >>> from sparsetoken import Attention, Pooled
     >>> cells = grid(length=10, sparsity=1, strength=[3.0, 5.0], classifier=[Attention(), Pooled()])
     >>> len(cells), cells[1].classifier, cells[2].task.strength

@@ -123,6 +123,28 @@ def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
 
     Local workers import the script that starts them: keep its work under `if __name__ ==
     "__main__":`.
+
+    Parameters
+    ----------
+    address : str
+        "local", or that of a scheduler, such as tcp://10.0.0.1:8786.
+    processes : int
+        Workers of a local cluster, with one thread each.
+
+    Yields
+    ------
+    Executor
+        For `sweep(…, executor=…)`.
+
+    Raises
+    ------
+    InvalidInput
+        No such scheduler, or the extra `dask` is not installed.
+
+    Examples
+    --------
+    >>> with dask_executor("local") as executor:  # doctest: +SKIP
+    ...     table = sweep(cells, executor=executor)
     """
     try:
         import distributed
@@ -151,7 +173,24 @@ def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
 
 @contextmanager
 def mpi_executor() -> Iterator[Executor | None]:
-    """All ranks of an MPI job: rank 0 gets the executor, the others work, then get None."""
+    """All ranks of an MPI job: rank 0 gets the executor, the others work, then get None.
+
+    Yields
+    ------
+    Executor or None
+        For `sweep(…, executor=…)` on rank 0; None on the others, when all work is done.
+
+    Raises
+    ------
+    InvalidInput
+        The extra `mpi` or an MPI library is not installed.
+
+    Examples
+    --------
+    >>> with mpi_executor() as executor:  # doctest: +SKIP
+    ...     if executor is not None:
+    ...         table = sweep(cells, executor=executor)
+    """
     try:
         from mpi4py.futures import MPICommExecutor
     except (ImportError, RuntimeError) as error:

@@ -59,6 +59,20 @@ def rehearse(
     recompute : bool
         Count rows of an older version of the numerics among those to compute.
 
+    Returns
+    -------
+    list of Forecast
+        One a group of alike cells: `rows`, `missing` ones, and `seconds` that those take.
+
+    Raises
+    ------
+    InvalidInput
+        What is not a cell, or a patience that is not a number.
+    StoreError
+        A store that cannot be read.
+
+    Examples
+    --------
     >>> from sparsetoken import Pooled, grid
     >>> (forecast,) = rehearse(grid(length=10, sparsity=1, strength=[2.0, 5.0],
     ...                             classifier=Pooled()))

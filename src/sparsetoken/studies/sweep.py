@@ -61,6 +61,20 @@ def sweep(
         taken as they are, with their version in the column `numerics`, and `OutdatedRows` is
         warned of.
 
+    Returns
+    -------
+    DataFrame
+        Parameters, results, then how it went. A failure is a row whose `status` says why.
+
+    Raises
+    ------
+    InvalidInput
+        What is not a cell or not an executor.
+    StoreError
+        A store that cannot be read or written.
+    ExecutorError
+        The executor broke; rows that were finished are in the store.
+
     Examples
     --------
     >>> from sparsetoken import Pooled, grid
@@ -97,7 +111,11 @@ def sweep(
 
 
 class OutdatedRows(UserWarning):
-    """Some rows of a table were computed by an older version of the numerics."""
+    """Some rows of a table were computed by an older version of the numerics.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", OutdatedRows)  # they are wanted as they are
+    """
 
 
 def found_key(unit: Unit, there: Mapping[str, str], done: set[str], recompute: bool) -> str:
