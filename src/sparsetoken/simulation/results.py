@@ -12,7 +12,7 @@ from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.outcome import Outcome
 from sparsetoken.simulation.settings import Settings
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import Column, FloatArray
 from sparsetoken.support.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -48,8 +48,15 @@ class Simulation:
     def __len__(self) -> int:
         return len(self.outcomes)
 
-    def _column(self, name: str) -> FloatArray:
-        return np.array([getattr(outcome, name) for outcome in self.outcomes], dtype=float)
+    train_error = Column(
+        "outcomes", "Fraction of the readout's training samples that are misclassified."
+    )
+    train_loss = Column(
+        "outcomes", "Mean loss on the readout's training samples, without the ridge term."
+    )
+    readout_norm = Column("outcomes", "‖w‖ of the fitted readout.")
+    certificate = Column("outcomes", "Relative gradient at the fitted readout.")
+    seconds = Column("outcomes", "Wall time of each repeat.")
 
     def _query_column(self, name: str) -> FloatArray:
         frozen = getattr(self.settings.classifier, name, None)
@@ -62,21 +69,11 @@ class Simulation:
         """Probability that a fresh sample is misclassified: exact given the fitted readout with
         the reduced sampler, measured on `test_samples` fresh samples at token level. A repeat whose
         readout samples had one class says that class of every sample."""
-        errors = self._column("test_error")
+        errors = np.array([outcome.test_error for outcome in self.outcomes])
         for repeat, outcome in enumerate(self.outcomes):
             if outcome.only_class:
                 errors[repeat] = self.scores(repeat).test_error
         return errors
-
-    @property
-    def train_error(self) -> FloatArray:
-        """Fraction of the readout's training samples that are misclassified."""
-        return self._column("train_error")
-
-    @property
-    def train_loss(self) -> FloatArray:
-        """Mean loss on the readout's training samples, without the ridge term."""
-        return self._column("train_loss")
 
     @property
     def cosine(self) -> FloatArray:
@@ -98,21 +95,6 @@ class Simulation:
         """b of the fitted readout."""
         readouts = (outcome.readout for outcome in self.outcomes)
         return np.array([readout.bias if readout else math.nan for readout in readouts])
-
-    @property
-    def readout_norm(self) -> FloatArray:
-        """‖w‖ of the fitted readout."""
-        return self._column("readout_norm")
-
-    @property
-    def certificate(self) -> FloatArray:
-        """Relative gradient at the fitted readout (see `fitting/fit.py`)."""
-        return self._column("certificate")
-
-    @property
-    def seconds(self) -> FloatArray:
-        """Wall time of each repeat."""
-        return self._column("seconds")
 
     @property
     def auc(self) -> FloatArray:

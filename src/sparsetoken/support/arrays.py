@@ -13,6 +13,29 @@ BoolArray = NDArray[np.bool_]
 Array = Any  # a NumPy array or an array of another library with the standard's functions
 
 
+class Column:
+    """One number of each part of a result, as an array: an attribute of the parts' name for it.
+
+    >>> class Polygon:
+    ...     real = Column("corners", "Where the corners are along the real axis.")
+    ...     corners = [0.0, 1.0, 0.5 + 1.0j]
+    >>> Polygon().real.tolist()
+    [0.0, 1.0, 0.5]
+    """
+
+    def __init__(self, parts: str, meaning: str) -> None:
+        self._parts, self.__doc__ = parts, meaning
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, result: object, owner: type) -> FloatArray:
+        if result is None:  # asked of the class: for help, and for dataclasses
+            raise AttributeError(self._name)
+        parts = getattr(result, self._parts)
+        return np.array([getattr(part, self._name) for part in parts], dtype=float)
+
+
 def floats(values: Any) -> tuple[Any, Array]:
     """The namespace of an array's library (np, torch, …) and the values as its floats.
 

@@ -18,7 +18,7 @@ from sparsetoken.model.classifiers import Classifier, Query
 from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import Column, FloatArray
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
@@ -94,28 +94,10 @@ class LearningCurve(Sequence[Any]):
             return LearningCurve(self.readout_samples[index], self.predictions[index])
         return self.predictions[index]
 
-    def _column(self, name: str) -> FloatArray:
-        return np.array([getattr(prediction, name) for prediction in self.predictions])
-
-    @property
-    def test_error(self) -> FloatArray:
-        """Test error at each number of samples, shape (points,)."""
-        return self._column("test_error")
-
-    @property
-    def train_error(self) -> FloatArray:
-        """Training error, shape (points,)."""
-        return self._column("train_error")
-
-    @property
-    def train_loss(self) -> FloatArray:
-        """Mean training loss, shape (points,)."""
-        return self._column("train_loss")
-
-    @property
-    def auc(self) -> FloatArray:
-        """Area under the ROC curve, shape (points,)."""
-        return self._column("auc")
+    test_error = Column("predictions", "Test error at each number of samples, shape (points,).")
+    train_error = Column("predictions", "Training error, shape (points,).")
+    train_loss = Column("predictions", "Mean training loss, shape (points,).")
+    auc = Column("predictions", "Area under the ROC curve, shape (points,).")
 
     @property
     def spread(self) -> FloatArray:
@@ -130,8 +112,10 @@ class LearningCurve(Sequence[Any]):
         if self.predictions and isinstance(self.predictions[0], FinitePrediction):
             learned = self.predictions[0].useless is not None
             names[1:1] = ["spread", "useless"] if learned else ["spread"]
-        columns = {name: self._column(name) for name in names}
-        return pd.DataFrame({"readout_samples": self.readout_samples, **columns})
+        rows = [[getattr(prediction, name) for name in names] for prediction in self.predictions]
+        table = pd.DataFrame(np.array(rows, dtype=float), columns=names)
+        table.insert(0, "readout_samples", self.readout_samples)
+        return table
 
 
 @overload
