@@ -94,8 +94,6 @@ def outlook(plan: Plan) -> Outlook:
 
     Examples
     --------
-    >>> from sparsetoken import Task, plan
-    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
     >>> outlook(advice).crossover  # doctest: +SKIP
     11.0
     """
@@ -189,12 +187,10 @@ def crossover(plan: Plan) -> float:
     Raises
     ------
     ConvergenceError
-        A solve on the way did not reach its residual.
+        A prediction of attention or of a rival was not reached.
 
     Examples
     --------
-    >>> from sparsetoken import Task, plan
-    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
     >>> crossover(advice)  # doctest: +SKIP
     11.0
     """
@@ -254,12 +250,10 @@ def sensitivities(plan: Plan) -> pd.DataFrame:
     Raises
     ------
     ConvergenceError
-        A solve on the way did not reach its residual.
+        The answer of a changed task was not reached.
 
     Examples
     --------
-    >>> from sparsetoken import Task, plan
-    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
     >>> sensitivities(advice).change[0]  # doctest: +SKIP
     'strength 4 → 3.2'
     """
@@ -336,12 +330,10 @@ def tuned_curve(around: Outlook) -> pd.DataFrame:
     Raises
     ------
     ConvergenceError
-        A solve on the way did not reach its residual.
+        A point of the curve was not reached.
 
     Examples
     --------
-    >>> from sparsetoken import Task, plan
-    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
     >>> tuned_curve(outlook(advice)).columns.tolist()  # doctest: +SKIP
     ['classifier', 'samples', 'value']
     """

@@ -149,7 +149,7 @@ def alignment_rate(task: Task, protocol: Protocol) -> float:
     Raises
     ------
     InvalidInput
-        If `task` is not a `Task`.
+        If `task` is something else than a `Task`.
 
     Examples
     --------

@@ -187,7 +187,7 @@ def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
     Raises
     ------
     InvalidInput, NoMinimiserError, ConvergenceError
-        As in `solve`.
+        Where `solve` raises them.
 
     Examples
     --------
