@@ -102,9 +102,12 @@ def panels(table: pd.DataFrame, shown: Sequence[Panel], title: str = "") -> Figu
     height = -(-len(shown) // columns)
     with mpl.rc_context(STYLE):
         figure, grid = plt.subplots(
-            height, columns, figsize=(4.1 * columns, 3.1 * height), layout="constrained",
+            height,
+            columns,
+            figsize=(4.1 * columns, 3.1 * height),
+            layout="constrained",
             squeeze=False,
-        )  # fmt: skip
+        )
         shared: dict[str, Any] = {}  # handle of each label
         for axes, panel in zip(grid.flat, shown, strict=False):
             rows = table[table["panel"] == panel.name]
@@ -138,9 +141,16 @@ def mark(figure: Figure, places: dict[str, float]) -> None:
         for name, x in places.items():
             axes.axvline(x, color="#888888", linewidth=0.8, linestyle=(0, (1, 2)))
             axes.text(
-                x, 0.98, f" {name} {x:.4g}", rotation=90, fontsize=6.5, color="#555555",
-                transform=axes.get_xaxis_transform(), ha="right", va="top",
-            )  # fmt: skip
+                x,
+                0.98,
+                f" {name} {x:.4g}",
+                rotation=90,
+                fontsize=6.5,
+                color="#555555",
+                transform=axes.get_xaxis_transform(),
+                ha="right",
+                va="top",
+            )
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:
@@ -174,23 +184,41 @@ def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:
         bars = line[line.get("theory_error", 0.0 * line["theory"]) > 0]
         if len(bars):
             axes.errorbar(
-                bars["x"], bars["theory"], 2 * bars["theory_error"], fmt="none", ecolor=color,
-                elinewidth=0.9, capsize=1.5,
-            )  # fmt: skip
+                bars["x"],
+                bars["theory"],
+                2 * bars["theory_error"],
+                fmt="none",
+                ecolor=color,
+                elinewidth=0.9,
+                capsize=1.5,
+            )
         joined = join and not len(line)
         if len(dots):
             axes.errorbar(
-                dots["x"], dots["simulation"], 2 * dots["simulation_error"].fillna(0.0),
-                fmt=marker, color=color, markersize=size, markerfacecolor="white",
-                markeredgewidth=1.1, elinewidth=0.9, capsize=1.5, linewidth=0.8,
+                dots["x"],
+                dots["simulation"],
+                2 * dots["simulation_error"].fillna(0.0),
+                fmt=marker,
+                color=color,
+                markersize=size,
+                markerfacecolor="white",
+                markeredgewidth=1.1,
+                elinewidth=0.9,
+                capsize=1.5,
+                linewidth=0.8,
                 linestyle=look["linestyle"] if joined else "none",
-            )  # fmt: skip
+            )
         if not len(line) and not joined:
             style["linestyle"] = "none"
         axes.plot(
-            [], [], marker=marker if len(dots) else "", markerfacecolor="white", markersize=size,
-            label=series, **style,
-        )  # fmt: skip
+            [],
+            [],
+            marker=marker if len(dots) else "",
+            markerfacecolor="white",
+            markersize=size,
+            label=series,
+            **style,
+        )
         size = max(size - 0.8, 3.0)
     axes.legend(fontsize=7, handlelength=2.8)
 
@@ -217,9 +245,14 @@ def _map(axes: Axes, rows: pd.DataFrame, panel: Panel) -> None:
     ):
         words = str(name).split(":")[1].strip()
         axes.plot(
-            line["x"], line["theory"], label=words, color="white", linewidth=1.4, linestyle=dashes,
+            line["x"],
+            line["theory"],
+            label=words,
+            color="white",
+            linewidth=1.4,
+            linestyle=dashes,
             path_effects=halo,
-        )  # fmt: skip
+        )
     if len(references):
         look = {"frameon": True, "facecolor": "#333333", "labelcolor": "white", "framealpha": 0.85}
         axes.legend(loc="upper left", fontsize=7, handlelength=2.8, **look)

@@ -175,10 +175,17 @@ def compare(panel: str, series: str, answers: Table, x: str, quantity: str) -> T
         for name, length in zip(simulated.classifier, simulated.length, strict=True)
     ]
     dim = simulated.dim.astype(float)
-    dots = simulated.assign(dim=dim, features=dim * per_dim).groupby(x).agg(
-        simulation=(quantity, "mean"), simulation_error=(quantity, "sem"),
-        repeats=(quantity, "count"), dim=("dim", "first"), features=("features", "first"),
-    )  # fmt: skip
+    dots = (
+        simulated.assign(dim=dim, features=dim * per_dim)
+        .groupby(x)
+        .agg(
+            simulation=(quantity, "mean"),
+            simulation_error=(quantity, "sem"),
+            repeats=(quantity, "count"),
+            dim=("dim", "first"),
+            features=("features", "first"),
+        )
+    )
     table = dots.join(theory, how="outer")
     return rows(panel, series, table.index, **table)
 

@@ -167,10 +167,17 @@ def reproduce(
             table.to_csv(folder / f"{name}.csv", index=False)
             judgement = claim.judge(table)
             section = Section(
-                name, claim.source, claim.sentence, judgement.verdict, list(judgement.checks),
-                list(judgement.remarks), sizes_of(table), _command(name, sizes, out),
-                sorted(versions), round(time.perf_counter() - start, 1),
-            )  # fmt: skip
+                name,
+                claim.source,
+                claim.sentence,
+                judgement.verdict,
+                list(judgement.checks),
+                list(judgement.remarks),
+                sizes_of(table),
+                _command(name, sizes, out),
+                sorted(versions),
+                round(time.perf_counter() - start, 1),
+            )
             sections.append(section)
             draw(section, table, claim.panels, list(CLAIMS), folder)
             finished(section)

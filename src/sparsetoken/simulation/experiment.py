@@ -109,9 +109,20 @@ def simulate(
     ([0.95, 0.95, 0.95], True)
     """
     settings = Settings(
-        task, classifier, protocol, dim, seed, sampler, device, dtype, test_samples, reuse_data,
-        threads, training, noise,
-    )  # fmt: skip
+        task,
+        classifier,
+        protocol,
+        dim,
+        seed,
+        sampler,
+        device,
+        dtype,
+        test_samples,
+        reuse_data,
+        threads,
+        training,
+        noise,
+    )
     settings.place  # noqa: B018 (a device that is not there is refused before any work)
     repeats = whole("simulate", "repeats", repeats, least=1)
     workers = whole("simulate", "workers", workers, least=1)

@@ -267,9 +267,13 @@ def _best_at_size(
 
     def means(steps: FloatArray) -> FloatArray:
         cosine, _ = spread_queries(
-            task, protocol, dim, query_samples * dim,
-            np.tile(normals, (len(steps), 1)), np.repeat(steps, len(normals)),
-        )  # fmt: skip
+            task,
+            protocol,
+            dim,
+            query_samples * dim,
+            np.tile(normals, (len(steps), 1)),
+            np.repeat(steps, len(normals)),
+        )
         return np.asarray(cosine.reshape(len(steps), -1).mean(axis=1))
 
     grid = np.unique(np.concatenate([_BIAS_STEPS, limit * np.array([0.85, 1.0, 1.15])]))

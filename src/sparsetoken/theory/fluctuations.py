@@ -83,9 +83,12 @@ def _resolved(fit: Fit) -> tuple[Fit, float]:
     if ratio <= 1:
         return fit, 1.0
     larger = replace(
-        fit, ridge=fit.ridge / ratio, weights=fit.weights * ratio, rest=fit.rest * ratio,
+        fit,
+        ridge=fit.ridge / ratio,
+        weights=fit.weights * ratio,
+        rest=fit.rest * ratio,
         susceptibility=fit.susceptibility * ratio,
-    )  # fmt: skip
+    )
     return larger, ratio
 
 

@@ -48,9 +48,13 @@ class Alignment(claim.Claim):
         exact = pd.DataFrame({"kind": "theory", "query_samples": _LINE})
         exact = exact.assign(cosine=[q.cosine for q in queries], norm=[q.norm for q in queries])
         cells = grid(
-            task=claim.PAPER, classifier=Attention(), protocol=_PROTOCOL,
-            query_samples=list(_DOTS), readout_samples=0.5, **claim.finite(scale, 2 * scale.dim),
-        )  # fmt: skip
+            task=claim.PAPER,
+            classifier=Attention(),
+            protocol=_PROTOCOL,
+            query_samples=list(_DOTS),
+            readout_samples=0.5,
+            **claim.finite(scale, 2 * scale.dim),
+        )
         answers = pd.concat([exact, ask(cells)], ignore_index=True)
         answers = answers.assign(miss=1 - answers.cosine)
         for panel, quantity in _QUANTITIES.items():

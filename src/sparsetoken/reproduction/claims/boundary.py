@@ -115,9 +115,12 @@ class Boundary(claim.Claim):
             for column in ("theory", "theory_error")
         )
         ahead = claim.rows(
-            "", "", error.index, theory=error.attention - error.maximum,
+            "",
+            "",
+            error.index,
+            theory=error.attention - error.maximum,
             theory_error=np.hypot(doubt.attention, doubt.maximum),
-        )  # fmt: skip
+        )
         yield _directions(
             "attention − maximum, between their boundaries",
             "ever farther below the maximum",

@@ -52,10 +52,14 @@ class Capacity(claim.Claim):
         cells: list[Cell] = []
         for name, threshold in thresholds.items():
             cells += grid(
-                task=claim.PAPER, classifier=_SERIES[name], kind="separability", dim=dims[name],
+                task=claim.PAPER,
+                classifier=_SERIES[name],
+                kind="separability",
+                dim=dims[name],
                 readout_samples=[ratio * float(threshold) for ratio in _RATIOS],
-                repeats=scale.trials, seed=scale.seed,
-            )  # fmt: skip
+                repeats=scale.trials,
+                seed=scale.seed,
+            )
         answers = ask(cells)
         yield claim.rows(_PROBABILITY, "reference: predicted", [1.0, 1.0], theory=[0.0, 1.0])
         for name, threshold in thresholds.items():
@@ -64,11 +68,17 @@ class Capacity(claim.Claim):
             yield claim.compare(_PROBABILITY, name, own, "ratio", "separable")
             half, error = half_point(own.ratio.to_numpy(), own.separable.to_numpy())
             yield claim.rows(
-                _HALF, name, float(threshold), theory=1.0,
-                theory_error=threshold.standard_error / float(threshold), simulation=half,
-                simulation_error=error, repeats=len(own), dim=dims[name],
+                _HALF,
+                name,
+                float(threshold),
+                theory=1.0,
+                theory_error=threshold.standard_error / float(threshold),
+                simulation=half,
+                simulation_error=error,
+                repeats=len(own),
+                dim=dims[name],
                 features=dims[name] * _SERIES[name].features_per_dim(claim.PAPER),
-            )  # fmt: skip
+            )
         for field, values in _VALUES.items():
             for name in _SERIES:
                 places = [claim.varied(claim.PAPER, _COSINE, field, value) for value in values]
@@ -77,9 +87,12 @@ class Capacity(claim.Claim):
                     for task, cosine in places
                 ]
                 yield claim.rows(
-                    _BY[field], name, values, theory=[float(limit) for limit in limits],
+                    _BY[field],
+                    name,
+                    values,
+                    theory=[float(limit) for limit in limits],
                     theory_error=[limit.standard_error for limit in limits],
-                )  # fmt: skip
+                )
 
     def check(self, table: claim.Table) -> Iterator[claim.Check | str]:
         """Half-points at the prediction, and the paper's ordering."""

@@ -171,9 +171,16 @@ def _on_tokens(sizes: _Sizes, seed: int) -> Iterator[_Part]:
 
     def cells(name: str, departure: Departure, dims: Sequence[int], times: int) -> list[Question]:
         cell = Cell(
-            claim.PAPER, _TWO[name], PROTOCOL, "simulation", dims[0], times * sizes.repeats, seed,
-            "tokens", test_samples=sizes.test_samples,
-        )  # fmt: skip
+            claim.PAPER,
+            _TWO[name],
+            PROTOCOL,
+            "simulation",
+            dims[0],
+            times * sizes.repeats,
+            seed,
+            "tokens",
+            test_samples=sizes.test_samples,
+        )
         return [DepartureCell(replace(cell, dim=dim), departure) for dim in dims]
 
     dims = sizes.token_dims

@@ -42,9 +42,10 @@ class Rates(claim.Claim):
             samples = np.unique(np.concatenate([_LINE, _DOTS])) * per_dim
             cells += grid(readout_samples=[*samples.tolist(), math.inf], **same)
             cells += grid(
-                readout_samples=[per_dim * x for x in _DOTS], **same,
+                readout_samples=[per_dim * x for x in _DOTS],
+                **same,
                 **claim.finite(scale, max(10, scale.dim // (2 * per_dim))),
-            )  # fmt: skip
+            )
         answers = ask(cells)
         for name, classifier in claim.THREE.items():
             own = answers[answers.classifier == name]

@@ -50,9 +50,12 @@ class Separation(claim.Claim):
                 errors = own[(own.length == length) & own.best_error.notna()]
                 if length <= scale.longest:
                     yield claim.rows(
-                        panel, name, errors.strength, theory=errors.best_error,
+                        panel,
+                        name,
+                        errors.strength,
+                        theory=errors.best_error,
                         theory_error=errors.standard_error,
-                    )  # fmt: skip
+                    )
             needed = own[own.strength_needed.notna()]
             at, strength = needed.length.to_numpy(), needed.strength_needed.to_numpy()
             yield claim.rows(_NEEDED, name, at, theory=strength, theory_error=needed.standard_error)

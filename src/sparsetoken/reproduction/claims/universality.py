@@ -60,9 +60,13 @@ class Universality(claim.Claim):
         )
         attention = claim.part(gaps, GAP, "attention, test error")
         yield claim.slope(
-            attention.x, attention.simulation, -1.0, "test error of attention − theory",
-            error=attention.simulation_error, within=0.25,
-        )  # fmt: skip
+            attention.x,
+            attention.simulation,
+            -1.0,
+            "test error of attention − theory",
+            error=attention.simulation_error,
+            within=0.25,
+        )
         yield _within(gaps.assign(theory=0.0), "Gaussian tokens: errors and cosine at every d")
         yield _rule(_dots(table, RULE))
         yield _within(_dots(table, OBEYS), f"{OBEYS}: error of attention")

@@ -100,9 +100,14 @@ def train_architecture(
             for index, repeat in enumerate(sets)
         ]  # fmt: skip
     return TrainedArchitecture(
-        np.array(test), to_numpy(train), to_numpy(best.epoch), to_numpy(best.ridge),
-        architecture.size(task.length, dim), best.models, to_numpy(best.losses),
-    )  # fmt: skip
+        np.array(test),
+        to_numpy(train),
+        to_numpy(best.epoch),
+        to_numpy(best.ridge),
+        architecture.size(task.length, dim),
+        best.models,
+        to_numpy(best.losses),
+    )
 
 
 class _Data:
@@ -213,9 +218,11 @@ def _descend(
     winner = best_rank.reshape(times, repeats).argmin(0)
     rows = winner * repeats + torch.arange(repeats, device=winner.device)
     return _Best(
-        {key: value[rows] for key, value in best.items()}, best_epoch[rows], ridges[rows],
+        {key: value[rows] for key, value in best.items()},
+        best_epoch[rows],
+        ridges[rows],
         losses.reshape(epochs, times, repeats),
-    )  # fmt: skip
+    )
 
 
 def _optimiser(
