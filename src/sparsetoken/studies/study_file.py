@@ -51,7 +51,7 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
     try:
         axes["classifier"] = _classifiers(axes)
         if "loss" in axes:
-            axes["loss"] = [LOSSES.make(each, "[protocol]") for each in _list(axes["loss"])]
+            axes["loss"] = [LOSSES.make(loss, "[protocol]") for loss in _list(axes["loss"])]
         return grid(**axes)
     except InvalidInput as error:
         raise InvalidInput(f"study {name}: {error}") from None
@@ -68,30 +68,25 @@ def _table(name: str, table: str, values: Any) -> dict[str, Any]:
             )
     if isinstance(values.get("places"), list):  # one list of weights, not an axis
         values = {**values, "places": [tuple(values["places"])]}
-    return {
-        key: [_law(name, key, each) for each in _list(value)] if _has_table(value) else value
-        for key, value in values.items()
-    }
+    return {key: _varying(name, key, value) for key, value in values.items()}
 
 
-def _has_table(value: Any) -> bool:
-    return any(isinstance(each, dict) for each in _list(value))
-
-
-def _law(name: str, key: str, value: Any) -> Any:
-    """A number that varies: {values = […], weights = […]}, {family = …, parameters = […]}."""
+def _varying(name: str, key: str, value: Any) -> Any:
+    """With laws for its tables: {values = […], weights = […]}, {family = …, parameters = […]}."""
+    if isinstance(value, list):
+        return [_varying(name, key, entry) for entry in value]
     if not isinstance(value, dict):
         return value
     kinds: tuple[Any, ...] = (Discrete, Continuous)
     for kind in kinds:
-        allowed = {field.name for field in fields(kind)}
-        if value and set(value) <= allowed:
+        names = [field.name for field in fields(kind)]
+        if value and set(value) <= set(names):
             try:
                 return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
             except InvalidInput as error:
                 raise InvalidInput(f"study {name}: {key}: {error}") from None
             except TypeError:  # a key is missing
-                needed = " and ".join(field.name for field in fields(kind))
+                needed = " and ".join(names)
                 raise InvalidInput(f"study {name}: {key} must have {needed}") from None
     raise InvalidInput(
         f"study {name}: {key} must be a number, {{values = […], weights = […]}} or "
@@ -103,7 +98,7 @@ def _classifiers(axes: dict[str, Any]) -> list[Classifier]:
     """Each classifier with every combination of the options it has, which leave the axes."""
     lists = {option: _list(axes.pop(option)) for option in _OPTIONS if option in axes}
     if "weighting" in lists:
-        lists["weighting"] = [WEIGHTINGS.make(each) for each in lists["weighting"]]
+        lists["weighting"] = [WEIGHTINGS.make(name) for name in lists["weighting"]]
     made = (
         CLASSIFIERS.make(name, **dict(zip(lists, values, strict=True)))
         for name in _list(axes["classifier"])
