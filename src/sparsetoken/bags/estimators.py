@@ -26,6 +26,7 @@ from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.names import Names
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import one_of
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -139,9 +140,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     raise InvalidInput(
                         f"{name} must be a whole number of at least {least}, got {value!r}"
                     )
-            elif name in _WORDS and value not in _WORDS[name]:
-                words = ", ".join(map(repr, _WORDS[name]))
-                raise InvalidInput(f"{name} must be one of {words}, got {value!r}")
+            elif name in _WORDS:
+                one_of(type(self), name, value, _WORDS[name])
 
     def contributions(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """What each token adds to the score: arrays (L_i,), of sum score − `intercept_`."""

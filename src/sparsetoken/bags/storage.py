@@ -16,6 +16,7 @@ from sparsetoken.bags.readers.npz import read_arrays
 from sparsetoken.bags.training import BagModel, Choice, Trained
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
+from sparsetoken.support.checks import refusal
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, whole_file
 
@@ -70,14 +71,12 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         if settings.get(field) is not None:
             name = table.name(settings[field])
             if name is None:
-                raise InvalidInput(
-                    f"save_classifier: {field} must be one of {', '.join(table)} as they are, got "
-                    f"{settings[field]!r}"
-                )
+                allowed = f"one of {', '.join(table)} as they are"
+                raise refusal("save_classifier", field, settings[field], allowed)
             settings[field] = name
     classes = classifier.classes_
     if classes.dtype.kind not in "biufU":
-        classes = np.array([str(each) for each in classes])
+        classes = classes.astype(str)
     model = classifier._model
     names_in = getattr(classifier, "feature_names_in_", None)
     learned = {
@@ -217,7 +216,7 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     classifier.n_features_in_ = features
     model = BagModel(
         Whitening(arrays["mean"], arrays["root"]),
-        classifier._pooling.learned(int(learned["tokens"]), arrays["query"]),
+        pooling,
         arrays["coef"][0],
         float(arrays["intercept"][0]),
         float(learned["ridge"]),
