@@ -121,12 +121,12 @@ def problems(
             f"{error:.3f}, which changes the variance of a mean token by a factor of "
             f"{max(0.0, 1 + change):.2g}"
         )
-    for words, apart, count in (
-        ("noise along the direction of the signal is not Gaussian", measured.noise_distance,
-         noise_tokens),
-        ("tokens of positive bags are not a mixture of noise and one shifted component",
-         measured.signal_distance, signal_tokens),
-    ):  # fmt: skip
+    noise = measured.noise_distance, noise_tokens
+    signal = measured.signal_distance, signal_tokens
+    for words, (apart, count) in (
+        ("noise along the direction of the signal is not Gaussian", noise),
+        ("tokens of positive bags are not a mixture of noise and one shifted component", signal),
+    ):
         if apart > _DISTANCE + 1.6 / math.sqrt(count):
             yield f"{words}: distribution functions differ by {apart:.3f}"
     short, long = np.quantile(lengths, [0.25, 0.75])

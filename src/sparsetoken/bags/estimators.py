@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsetoken.bags.bags import Bags, sample_weights, scikit_learn_checks, two_classes
+from sparsetoken.bags.bags import (
+    Bags,
+    is_ragged,
+    sample_weights,
+    scikit_learn_checks,
+    two_classes,
+)
 from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide, TrainingData
 from sparsetoken.bags.training import Recipe, Trained, train
 from sparsetoken.model.losses import Logistic, Loss
@@ -109,8 +115,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not reset:
             check_is_fitted(self)
         self._check_parameters()
-        ragged = isinstance(X, list | tuple) and len(X) and all(np.ndim(bag) == 2 for bag in X)
-        if not isinstance(X, Bags) and not ragged and getattr(X, "ndim", 0) != 3:
+        if not isinstance(X, Bags) and not is_ragged(X) and getattr(X, "ndim", 0) != 3:
             with scikit_learn_checks():
                 X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             return Bags.of(X, mask, self.n_tokens)

@@ -50,8 +50,8 @@ class OracleCell(Question):
             task["strength"] = None
         classifier = "bayes" if self.classifier is None else CLASSIFIERS.kind(self.classifier)
         weighting = bare(getattr(self.classifier, "weighting", None))
-        return {"kind": "oracle", "classifier": classifier, **task, "seed": self.seed,
-                "target": self.target, "weighting": weighting}  # fmt: skip
+        own = {"seed": self.seed, "target": self.target, "weighting": weighting}
+        return {"kind": "oracle", "classifier": classifier, **task, **own}
 
     @property
     def shares(self) -> Any:
@@ -128,8 +128,6 @@ class RegretCell(Question):
         """The Bayes error and the regret with their standard errors; the best sharpness."""
         floor, regret = attention_regret(self.task, draws=self.draws, seed=self.seed)
         assert regret.sharpness is not None
-        return "", {
-            "best_error": float(floor), "standard_error": floor.standard_error,
-            "regret": float(regret), "regret_error": regret.standard_error,
-            "best_sharpness": regret.sharpness,
-        }  # fmt: skip
+        results = {"best_error": floor, "standard_error": floor.standard_error}
+        results |= {"regret": regret, "regret_error": regret.standard_error}
+        return "", results | {"best_sharpness": regret.sharpness}

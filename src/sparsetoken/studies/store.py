@@ -44,7 +44,7 @@ _NAMES = (
     "key", "repeat", "parameters", "status", "message", "results", "seconds", "version",
     "numerics", "traceback",
 )  # fmt: skip
-_HOW_IT_WENT = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
+HOW_IT_WENT = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
 _INSERT = f"""
 INSERT INTO results ({", ".join(_NAMES)}) VALUES ({", ".join("?" * len(_NAMES))})
 ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])}
@@ -222,5 +222,5 @@ def _flat(values: tuple[Any, ...]) -> dict[str, Any]:
         **json.loads(row["parameters"]),
         "repeat": row["repeat"],
         **json.loads(row["results"]),
-        **{name: row[name] for name in _HOW_IT_WENT},
+        **{name: row[name] for name in HOW_IT_WENT},
     }

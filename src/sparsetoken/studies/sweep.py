@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparsetoken.studies.execution import ExecutorError, answers, check_executor
 from sparsetoken.studies.questions import Question, kept_keys, plain, units_of
-from sparsetoken.studies.store import Store
+from sparsetoken.studies.store import HOW_IT_WENT, Store
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.numerics import NUMERICS
@@ -30,7 +30,6 @@ _RESULTS = (
     "residual", "certificate",
 )  # fmt: skip
 _OTHERS = ("separable", "best_error", "strength_needed", "standard_error")  # of some questions
-_LAST = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
 
 
 def sweep(
@@ -120,9 +119,9 @@ def tidy(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     shown = [plain(row) for row in rows]
     names = list(dict.fromkeys(name for row in shown for name in row))
     table = pd.DataFrame({name: _column([row.get(name) for row in shown]) for name in names})
-    first = [name for name in names if name not in (*_RESULTS, *_OTHERS, *_LAST)]
+    first = [name for name in names if name not in (*_RESULTS, *_OTHERS, *HOW_IT_WENT)]
     others = [name for name in _OTHERS if name in names]
-    return table.reindex(columns=[*first, *_RESULTS, *others, *_LAST])
+    return table.reindex(columns=[*first, *_RESULTS, *others, *HOW_IT_WENT])
 
 
 def _column(values: list[Any]) -> Any:
