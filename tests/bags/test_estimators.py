@@ -197,7 +197,7 @@ def test_comparison_is_honest(data):
     ).set_index("pooling")
     assert noise.error["larger class"] == 0.5
     assert (abs(noise.error - 0.5) < 4 * 0.036).all() and (abs(noise.auc - 0.5) < 0.15).all()
-    with pytest.raises(InvalidInput, match="at least two bags of each class"):
+    with pytest.raises(InvalidInput, match="at least 2 bags of each class"):
         st.compare_poolings(train.tokens[:5], [0, 0, 0, 0, 1])
 
 

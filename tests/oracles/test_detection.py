@@ -232,7 +232,7 @@ def test_bad_arguments_are_named():
         rare_and_weak(100, 0.5, -0.1)
     with pytest.raises(InvalidInput, match="strength must be a number above 0"):
         attention_efficiency(0.0)
-    with pytest.raises(InvalidInput, match=r"test must be one of pooled, .* got 'median'"):
+    with pytest.raises(InvalidInput, match=r"test must be one of 'pooled', .* got 'median'"):
         detection_error(task, "median")
     for draws, words in ((1000, "between 1024"), (1025, "a power of two, got 1025")):
         with pytest.raises(InvalidInput, match=f"draws must be .*{words}"):

@@ -17,6 +17,7 @@ from sparsetoken.model.losses import Loss
 from sparsetoken.model.names import LOSSES, WEIGHTINGS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
+from sparsetoken.support.checks import settle
 from sparsetoken.support.errors import InvalidInput
 
 LONGEST = 200  # tokens; beyond, a curve takes seconds
@@ -141,7 +142,7 @@ class State:
 
     def __post_init__(self) -> None:
         for name, control in CONTROLS.items():
-            object.__setattr__(self, name, control.checked(name, getattr(self, name)))
+            settle(self, **{name: control.checked(name, getattr(self, name))})
         if self.sparsity > self.length:
             raise InvalidInput(
                 f"sparsity must be at most the length, {self.length}, got {self.sparsity}"

@@ -39,14 +39,14 @@ class Bags(Groups):
     def of(cls, X: Any, mask: ArrayLike | None = None, n_tokens: int | None = 1) -> Bags:
         """From (n, L, d), with a mask (n, L) of tokens that count; a list of (L_i, d) arrays; or
         flat (n, n_tokens·d) rows."""
+        if mask is not None and (isinstance(X, Bags) or is_ragged(X)):
+            raise InvalidInput(
+                "mask must be None for Bags and lists of bags: leave out what does not count"
+            )
         if isinstance(X, Bags):
-            if mask is not None:
-                raise InvalidInput(
-                    "mask must be None for Bags: they hold nothing that does not count"
-                )
             return X
-        if isinstance(X, list | tuple) and len(X) and all(np.ndim(bag) == 2 for bag in X):
-            return cls._of_list(X, mask)
+        if is_ragged(X):
+            return cls._of_list(X)
         array = _numbers(np.asarray(X), "X")
         if array.ndim == 2 and n_tokens is not None:
             if array.shape[1] % n_tokens:
@@ -78,11 +78,7 @@ class Bags(Groups):
         return cls(_finite(flat[kept.ravel()]), _ends(kept.sum(axis=1)))._checked()
 
     @classmethod
-    def _of_list(cls, bags: Any, mask: ArrayLike | None) -> Bags:
-        if mask is not None:
-            raise InvalidInput(
-                "mask must be None with a list of bags: leave the tokens out instead"
-            )
+    def _of_list(cls, bags: Any) -> Bags:
         arrays = [_numbers(np.asarray(bag), f"bag {index}") for index, bag in enumerate(bags)]
         dims = {array.shape[1] for array in arrays}
         if len(dims) > 1:
@@ -182,6 +178,11 @@ class LabelledBags(NamedTuple):
     labels: NDArray[Any] | None
 
 
+def is_ragged(X: Any) -> bool:
+    """Whether these are bags in a list, of any lengths."""
+    return isinstance(X, list | tuple) and len(X) > 0 and all(np.ndim(bag) == 2 for bag in X)
+
+
 def _numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Floats stay what they are, other numbers become float64."""
     if array.dtype.kind == "c":
@@ -220,8 +221,11 @@ def scikit_learn_checks() -> Iterator[None]:
         raise InvalidInput(str(error)) from error
 
 
-def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
-    """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,)."""
+def two_classes(y: Any, count: int, who: str, fewest: int = 1) -> tuple[Any, FloatArray]:
+    """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,).
+
+    Refused are labels with fewer than `fewest` bags of a class.
+    """
     from sklearn.utils import assert_all_finite
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import check_consistent_length, column_or_1d
@@ -248,6 +252,12 @@ def two_classes(y: Any, count: int, who: str) -> tuple[Any, FloatArray]:
         raise InvalidInput(
             "Only binary classification is supported. The type of the target is "
             f"{kind}: {who} needs two classes, got {words}"
+        )
+    counts = np.bincount(index)
+    if counts.min() < fewest:
+        raise InvalidInput(
+            f"{who}: y must have at least {fewest} bags of each class, got {counts.min()} of the "
+            f"{('first', 'second')[counts.argmin()]} one"
         )
     return classes, np.where(index == 1, 1.0, -1.0)
 

@@ -13,7 +13,6 @@ from sparsetoken.bags.bags import Bags, two_classes
 from sparsetoken.bags.estimators import ESTIMATORS
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import whole
-from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -70,13 +69,8 @@ def compare_poolings(
 
     bags = Bags.of(X, mask, n_tokens=None)
     folds = whole("compare_poolings", "folds", folds, least=2)
-    _, labels = two_classes(y, len(bags), "compare_poolings")
+    _, labels = two_classes(y, len(bags), "compare_poolings", fewest=2)
     fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))
-    if fewest < 2:
-        raise InvalidInput(
-            "compare_poolings: y must have at least two bags of each class, or none can be held "
-            f"out, got {fewest}"
-        )
     splits = list(
         StratifiedKFold(min(folds, fewest), shuffle=True, random_state=seed).split(labels, labels)
     )

@@ -99,10 +99,10 @@ def distance(counts: FloatArray, mixture: Mixture) -> float:
 
 
 def problems(
-    found: Diagnosis, lengths: FloatArray, noise_tokens: int, signal_tokens: int
+    measured: Diagnosis, lengths: FloatArray, noise_tokens: int, signal_tokens: int
 ) -> Iterator[str]:
     """What does not fit, in sentences."""
-    (least, greatest), (low, high) = found.variances, found.edges
+    (least, greatest), (low, high) = measured.variances, measured.edges
     if not np.isfinite(high):
         yield (
             f"{noise_tokens} tokens of negative bags are too few to learn the covariance of the "
@@ -113,25 +113,25 @@ def problems(
             f"the noise is not white after whitening: variances of held-out tokens go from "
             f"{least:.2g} to {greatest:.2g}, white noise would stay within {low:.2g} to {high:.2g}"
         )
-    shared, error = found.correlation
-    typical = float(np.mean(lengths))
-    if abs(shared) > _SURE * error and abs(shared) * (typical - 1) > _SHARED:
+    shared, error = measured.correlation
+    change = shared * (float(np.mean(lengths)) - 1)  # of the variance of a mean token
+    if abs(shared) > _SURE * error and abs(change) > _SHARED:
         yield (
             f"tokens of a bag are not independent: their correlation is {shared:.3f} ± "
             f"{error:.3f}, which changes the variance of a mean token by a factor of "
-            f"{max(0.0, 1 + shared * (typical - 1)):.2g}"
+            f"{max(0.0, 1 + change):.2g}"
         )
-    for words, apart, count in (
-        ("noise along the direction of the signal is not Gaussian", found.noise_distance,
-         noise_tokens),
-        ("tokens of positive bags are not a mixture of noise and one shifted component",
-         found.signal_distance, signal_tokens),
-    ):  # fmt: skip
+    noise = measured.noise_distance, noise_tokens
+    signal = measured.signal_distance, signal_tokens
+    for words, (apart, count) in (
+        ("noise along the direction of the signal is not Gaussian", noise),
+        ("tokens of positive bags are not a mixture of noise and one shifted component", signal),
+    ):
         if apart > _DISTANCE + 1.6 / math.sqrt(count):
             yield f"{words}: distribution functions differ by {apart:.3f}"
-    quartiles = np.quantile(lengths, [0.25, 0.75])
-    if quartiles[1] > _UNEVEN * quartiles[0]:
+    short, long = np.quantile(lengths, [0.25, 0.75])
+    if long > _UNEVEN * short:
         yield (
-            f"lengths differ: a quarter of the bags has at most {quartiles[0]:.0f} tokens, a "
-            f"quarter at least {quartiles[1]:.0f}; predictions are for one length"
+            f"lengths differ: a quarter of the bags has at most {short:.0f} tokens, a quarter at "
+            f"least {long:.0f}; predictions are for one length"
         )

@@ -19,13 +19,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsetoken.bags.bags import Bags, sample_weights, scikit_learn_checks, two_classes
+from sparsetoken.bags.bags import (
+    Bags,
+    is_ragged,
+    sample_weights,
+    scikit_learn_checks,
+    two_classes,
+)
 from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide, TrainingData
 from sparsetoken.bags.training import Recipe, Trained, train
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.names import Names
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import one_of
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -108,8 +115,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not reset:
             check_is_fitted(self)
         self._check_parameters()
-        ragged = isinstance(X, list | tuple) and len(X) and all(np.ndim(bag) == 2 for bag in X)
-        if not isinstance(X, Bags) and not ragged and getattr(X, "ndim", 0) != 3:
+        if not isinstance(X, Bags) and not is_ragged(X) and getattr(X, "ndim", 0) != 3:
             with scikit_learn_checks():
                 X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             return Bags.of(X, mask, self.n_tokens)
@@ -139,9 +145,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     raise InvalidInput(
                         f"{name} must be a whole number of at least {least}, got {value!r}"
                     )
-            elif name in _WORDS and value not in _WORDS[name]:
-                words = ", ".join(map(repr, _WORDS[name]))
-                raise InvalidInput(f"{name} must be one of {words}, got {value!r}")
+            elif name in _WORDS:
+                one_of(type(self), name, value, _WORDS[name])
 
     def contributions(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """What each token adds to the score: arrays (L_i,), of sum score − `intercept_`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,11 @@ from sparsetoken.support.text import json_text
 # Standard errors from which a signal is there. Two halves that look at each other are lucky
 # together: four of these are about as rare as three of independent bags.
 SURE = 4.0
+_VERDICTS = {
+    True: "a sparse signal fits better",
+    False: "a dense signal fits better",
+    None: "sparse or dense cannot be told",
+}
 
 
 class Interval(NamedTuple):
@@ -84,7 +89,7 @@ class Pilot:
     def summary(self) -> str:
         """All estimates, and what does not fit the model."""
         noise = np.sqrt(np.diag(self.covariance.value))
-        five = " ".join(f"{each:.4g}" for each in self.lengths)
+        five = " ".join(f"{length:.4g}" for length in self.lengths)
         lines = [
             f"{self.bags} bags, {self.dim} dimensions; estimates with {self.level:.0%} intervals",
             f"strength    {self.strength}  (length of the signal in a token, in units of noise)",
@@ -101,32 +106,23 @@ class Pilot:
             )
             return "\n".join(lines)
         gain, error = self.diagnosis.sparse_gain
-        which = {True: "a sparse signal fits better", False: "a dense signal fits better"}
-        verdict = "sparse or dense cannot be told"
-        if self.diagnosis.sparse is not None:
-            verdict = which[self.diagnosis.sparse]
+        verdict = _VERDICTS[self.diagnosis.sparse]
         lines.append(
             f"A signal is there: evidence {self.evidence:.1f} standard errors; {verdict} (log "
             f"likelihood of a positive bag {gain:+.3g} ± {error:.2g})."
         )
-        lines += [f"The model does not fit: {each}." for each in self.diagnosis.problems]
+        lines += [f"The model does not fit: {problem}." for problem in self.diagnosis.problems]
         if not self.diagnosis.problems:
             lines.append("The model fits: noise is white and Gaussian, tokens are independent.")
         return "\n".join(lines)
 
     def to_json(self) -> str:
         """All but the covariance, for programs."""
-        content: dict[str, Any] = {
-            name: getattr(self, name)._asdict()
-            for name in ("strength", "sparsity", "prevalence", "length")
-        }
-        content["lengths"] = list(self.lengths)
-        content["evidence"], content["level"] = self.evidence, self.level
-        content["bags"], content["dim"] = self.bags, self.dim
-        fields = Diagnosis.__dataclass_fields__
-        content["diagnosis"] = {name: getattr(self.diagnosis, name) for name in fields}
-        task = self.task
-        content["task"] = task and {
-            name: getattr(task, name) for name in ("length", "sparsity", "strength", "prevalence")
-        }
+        intervals = ("strength", "sparsity", "prevalence", "length")
+        content: dict[str, Any] = {name: getattr(self, name)._asdict() for name in intervals}
+        numbers = ("lengths", "evidence", "level", "bags", "dim")
+        content |= {name: getattr(self, name) for name in numbers}
+        content["diagnosis"] = asdict(self.diagnosis)
+        names = ("length", "sparsity", "strength", "prevalence")
+        content["task"] = self.task and {name: getattr(self.task, name) for name in names}
         return json_text(content)

@@ -37,8 +37,8 @@ class Mixture:
 
         >>> rng = np.random.default_rng(0)
         >>> values = rng.standard_normal(40_000) + 3.0 * (rng.random(40_000) < 0.1)
-        >>> found = Mixture.fit(histogram(values[None]))
-        >>> round(float(found.share[0]), 2), round(float(found.shift[0]), 1)
+        >>> mixture = Mixture.fit(histogram(values[None]))
+        >>> round(float(mixture.share[0]), 2), round(float(mixture.shift[0]), 1)
         (0.1, 3.0)
         """
         used = np.flatnonzero(counts.any(axis=0))
@@ -46,9 +46,9 @@ class Mixture:
         shifts = np.geomspace(0.05, max(float(at[-1]), 1.0), _SHIFTS)
         gain = shifts[:, None] * at - 0.5 * shifts[:, None] ** 2  # (shifts, bins), log ratio
         ratio = np.expm1(np.minimum(gain, 60.0))
-        best = [cls._best(each, gain, ratio, share) for each in counts]
-        found = cls(np.array([x[0] for x in best]), shifts[[x[1] for x in best]])
-        return found._polished(at, counts, share)
+        best = [cls._best(row, gain, ratio, share) for row in counts]
+        shares, places = zip(*best, strict=True)
+        return cls(np.array(shares), shifts[list(places)])._polished(at, counts, share)
 
     @staticmethod
     def _best(
@@ -73,9 +73,9 @@ class Mixture:
         share, shift, total = self.share, self.shift, counts.sum(axis=1)
         height = self._height(at, counts)
         for _ in range(_POLISH):
-            mine = counts * Mixture(share, shift).chance(at)
-            mass = np.maximum(mine.sum(axis=1), 1e-12)
-            shift = np.maximum(mine @ at / mass, 0.0)
+            shifted = counts * Mixture(share, shift).chance(at)
+            mass = np.maximum(shifted.sum(axis=1), 1e-12)
+            shift = np.maximum(shifted @ at / mass, 0.0)
             if fixed is None:
                 share = np.minimum(mass / total, 1.0)
             before, height = height, Mixture(share, shift)._height(at, counts)
@@ -105,8 +105,8 @@ class Mixture:
 
 def _log_likelihoods(gain: FloatArray, share: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
-        rest, mine = np.log1p(-share)[:, None], np.log(share)[:, None]
-    return np.asarray(np.logaddexp(rest, mine + gain), dtype=float)
+        noise, signal = np.log1p(-share)[:, None], np.log(share)[:, None]
+    return np.asarray(np.logaddexp(noise, signal + gain), dtype=float)
 
 
 @lru_cache

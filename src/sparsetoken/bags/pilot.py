@@ -30,7 +30,6 @@ from sparsetoken.bags.whitening import Moments, Whitening
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real, whole
-from sparsetoken.support.errors import InvalidInput
 
 _ROUNDS = 3
 _FEWEST = 8  # bags of each class
@@ -86,16 +85,9 @@ def estimate_task(
     True
     """
     bags = Bags.of(X, mask, n_tokens=None)
-    _, labels = two_classes(y, len(bags), "estimate_task")
+    _, labels = two_classes(y, len(bags), "estimate_task", _FEWEST)
     level = real("estimate_task", "level", level, above=0, below=1)
     resamples = whole("estimate_task", "resamples", resamples, least=20, most=100_000)
-    for label, words in ((1.0, "second"), (-1.0, "first")):
-        count = int(np.sum(labels == label))
-        if count < _FEWEST:
-            raise InvalidInput(
-                f"estimate_task: y must have at least {_FEWEST} bags of each class, got {count} of "
-                f"the {words} one"
-            )
     rng = np.random.default_rng(seed)
     halves = tuple(_Half.of(bags, labels, part) for part in (0, 1))
     draws = [half.resampled(resamples, rng) for half in halves]

@@ -16,12 +16,14 @@ from sparsetoken.bags.readers.npz import read_arrays
 from sparsetoken.bags.training import BagModel, Choice, Trained
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
+from sparsetoken.support.checks import one_of, real, refusal
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, whole_file
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
 _ARRAYS = ("about", "classes", "coef", "intercept", "mean", "root", "query")
 _FORMAT = "sparsetoken classifier 1"
+_HUGE = 1e300  # no number that was learned is beyond it
 
 
 def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> None:
@@ -70,14 +72,12 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         if settings.get(field) is not None:
             name = table.name(settings[field])
             if name is None:
-                raise InvalidInput(
-                    f"save_classifier: {field} must be one of {', '.join(table)} as they are, got "
-                    f"{settings[field]!r}"
-                )
+                allowed = f"one of {', '.join(table)} as they are"
+                raise refusal("save_classifier", field, settings[field], allowed)
             settings[field] = name
     classes = classifier.classes_
     if classes.dtype.kind not in "biufU":
-        classes = np.array([str(each) for each in classes])
+        classes = classes.astype(str)
     model = classifier._model
     names_in = getattr(classifier, "feature_names_in_", None)
     learned = {
@@ -158,13 +158,8 @@ def _about(words: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     if set(settings) != expected:
         raise InvalidInput(f"settings are not {', '.join(sorted(expected))}")
     for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
-        value = learned.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidInput(f"{name} is {value!r}, not a number")
-        if not abs(value) < 1e300:
-            raise InvalidInput(f"{name} is not finite")
-    if not isinstance(learned.get("joint"), bool):
-        raise InvalidInput(f"joint is {learned.get('joint')!r}, neither true nor false")
+        real("learned", name, learned.get(name), above=-_HUGE, below=_HUGE)
+    one_of("learned", "joint", learned.get("joint"), (False, True))
     names = learned.get("names")
     if names is not None and not isinstance(names, list):
         raise InvalidInput(f"names are {names!r}, not a list")
@@ -182,8 +177,7 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     classifier = ESTIMATORS.make(kind, **settings)
     classifier._check_parameters()
     for name in ("whiten", "calibrate"):
-        if not isinstance(settings[name], bool):
-            raise InvalidInput(f"{name} is {settings[name]!r}, neither true nor false")
+        one_of("settings", name, settings[name], (False, True))
     if arrays["mean"].ndim != 1:
         raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
     dim, features = len(arrays["mean"]), int(learned["features"])
@@ -217,7 +211,7 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     classifier.n_features_in_ = features
     model = BagModel(
         Whitening(arrays["mean"], arrays["root"]),
-        classifier._pooling.learned(int(learned["tokens"]), arrays["query"]),
+        pooling,
         arrays["coef"][0],
         float(arrays["intercept"][0]),
         float(learned["ridge"]),

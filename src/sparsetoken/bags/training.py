@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -149,11 +150,10 @@ def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, Judged]
 
 
 def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray) -> Judged:
-    sigmoid = Sigmoid()
-    if recipe.calibrate:
-        sigmoid = fit_sigmoid(scores, data.labels, data.weights)
-    margins = data.labels * sigmoid.logit(scores)
-    return Judged(float(np.average(np.logaddexp(0.0, -margins), weights=data.weights)), sigmoid)
+    labels, weights = data.labels, data.weights
+    sigmoid = fit_sigmoid(scores, labels, weights) if recipe.calibrate else Sigmoid()
+    losses = np.logaddexp(0.0, -labels * sigmoid.logit(scores))
+    return Judged(float(np.average(losses, weights=weights)), sigmoid)
 
 
 def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
@@ -209,12 +209,11 @@ def _variance(candidate: Candidate) -> float:
 
 def _joint_starts(judged: Mapping[Choice, Judged]) -> list[Choice]:
     """The best start of each shrinkage: a query that is not zero."""
-    best: dict[float, Choice] = {}
-    for choice, verdict in judged.items():
-        rival = best.get(choice.shrinkage)
-        if choice.sharpness > 0 and (rival is None or verdict.loss < judged[rival].loss):
-            best[choice.shrinkage] = choice
-    return list(best.values())
+    sharp = [choice for choice in judged if choice.sharpness > 0]  # one shrinkage after the other
+    return [
+        min(choices, key=lambda choice: judged[choice].loss)
+        for _, choices in groupby(sharp, key=lambda choice: choice.shrinkage)
+    ]
 
 
 def _jointly_judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:

@@ -43,12 +43,11 @@ from sparsetoken.model.cuts import counted_cut
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.attention import AttentionOracle
 from sparsetoken.oracles.bayes import bayes_oracle
-from sparsetoken.oracles.exact import MeanOrMaximum, not_plain
+from sparsetoken.oracles.exact import MeanOrMaximum, check_plain
 from sparsetoken.oracles.extremes import draw_rest, mean_of_replicates
 from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.checks import real, whole
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.checks import one_of, real, refusal, whole
 from sparsetoken.support.estimate import Estimate
 
 Test = Literal["pooled", "attention", "maximum", "higher criticism", "bayes"]
@@ -123,14 +122,11 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
     draws = whole(owner, "draws", draws, least=1 << 10, most=1 << 16)
     seed = whole(owner, "seed", seed, least=0)
     if draws & (draws - 1):
-        raise InvalidInput(f"{owner}: draws must be a power of two, got {draws}")
-    if test not in TESTS:
-        raise InvalidInput(f"{owner}: test must be one of {', '.join(TESTS)}, got {test!r}")
-    if not task.is_plain:
-        raise not_plain(owner, task)
-    whole(
-        owner, "sparsity", task.fixed_sparsity, least=1, most=task.length - 1, why="the length − 1"
-    )
+        raise refusal(owner, "draws", draws, "a power of two")
+    one_of(owner, "test", test, TESTS)
+    check_plain(owner, task)
+    most = task.length - 1
+    whole(owner, "sparsity", task.fixed_sparsity, least=1, most=most, why="the length − 1")
     return _ERRORS[test](task, draws, seed)
 
 

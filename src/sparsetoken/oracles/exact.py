@@ -21,12 +21,11 @@ from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
 
-def not_plain(owner: str, task: Task, when: str = "") -> InvalidInput:
-    """What is said where only the paper's tasks have an answer."""
-    return InvalidInput(
-        f"{owner}: task must have one strength, one sparsity and token_correlation 0"
-        f"{when and ' ' + when}, got {task!r}"
-    )
+def check_plain(owner: str, task: Task, when: str = "") -> None:
+    """Where only the paper's tasks have an answer."""
+    if not task.is_plain:
+        allowed = "task must have one strength, one sparsity and token_correlation 0"
+        raise InvalidInput(f"{owner}: {allowed}{when and ' ' + when}, got {task!r}")
 
 
 def gaussian_cut(separation: float, prevalence: float) -> float:

@@ -143,8 +143,8 @@ class LinearOracle:
         def grouped(k: int) -> Direction:
             flat = np.sqrt(np.array([k, 1, length - k - 1]) / length)
             starts = [np.array([1.0, 0.1, 0.0]), np.array([1.0, 1.0, 0.0]) + flat]
-            places, weights = _grouped_places(length, sparsity, k)
-            return best_direction(self._law(places, weights, strength), starts)
+            law = self._law(*_grouped_places(length, sparsity, k), strength)
+            return best_direction(law, starts)
 
         sizes = np.geomspace(1, length - 1, 20).round().astype(int).tolist()
         tried = {k: grouped(k) for k in sorted(set(sizes))}
@@ -205,10 +205,8 @@ def _starts(places: FloatArray, weights: FloatArray) -> list[FloatArray]:
     likely = weights @ places  # (L,)
     order = np.argsort(-likely)
     starts = [np.ones(len(likely)), likely, np.sqrt(likely)]
-    k = 1
-    while k < len(likely):
+    for doublings in range((len(likely) - 1).bit_length()):
         top = 0.05 * likely
-        top[order[:k]] = 1.0
+        top[order[: 1 << doublings]] = 1.0
         starts.append(top)
-        k *= 2
     return starts

@@ -29,7 +29,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, HardMax
 from sparsetoken.oracles.attention import AttentionOracle
 from sparsetoken.oracles.bayes import bayes_oracle
-from sparsetoken.oracles.exact import Gaussian, MeanOrMaximum, not_plain
+from sparsetoken.oracles.exact import Gaussian, MeanOrMaximum, check_plain
 from sparsetoken.oracles.extremes import draw_rest
 from sparsetoken.oracles.laws import LawOracle
 from sparsetoken.oracles.linear import LinearOracle
@@ -115,10 +115,9 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     """
     check_task("bayes_error", task)
     seed = whole("bayes_error", "seed", seed, least=0)
-    if not task.is_plain:
-        if not task.uniform_places:
-            raise not_plain("bayes_error", task, "with position weights")
+    if task.uniform_places and not task.is_plain:
         return posterior_error(task, seed)
+    check_plain("bayes_error", task, "with position weights")
     return bayes_oracle("bayes_error", task, seed).error(task.fixed_strength)
 
 
@@ -163,8 +162,7 @@ def signal_threshold(
     error = real(owner, "error", error, above=0, below=0.5)
     if classifier is not None:
         check_classifier(owner, classifier)
-    if not task.is_plain:
-        raise not_plain(owner, task)
+    check_plain(owner, task)
     if error >= trivial_error(task.prevalence):
         return Estimate(0.0)
     if classifier is None:
@@ -195,8 +193,7 @@ def _(classifier: Pooled, task: Task, seed: int) -> Oracle:
 
 @_oracle.register
 def _(classifier: Vectorized, task: Task, seed: int) -> Oracle:
-    if not task.is_plain:
-        raise not_plain("oracle_error", task, "for Vectorized")
+    check_plain("oracle_error", task, "for Vectorized")
     return LinearOracle(task)
 
 

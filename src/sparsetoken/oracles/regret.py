@@ -22,14 +22,14 @@ from scipy.special import expit
 
 from sparsetoken.model.cuts import counted_cut
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.exact import not_plain
+from sparsetoken.oracles.exact import check_plain
+from sparsetoken.oracles.extremes import row_blocks
 from sparsetoken.oracles.posterior import log_likelihood_ratio
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import whole
 from sparsetoken.support.estimate import Estimate
 
 _LONGEST = 10**5
-_BLOCK = 1 << 18  # tokens worked on at once: 25 MB
 _FOLDS = 8
 _STEPS = 16  # sharpnesses tried: 0, 0.1θ, …, 1.6θ, and ∞
 
@@ -54,17 +54,14 @@ def attention_regret(task: Task, *, draws: int = 1 << 10, seed: int = 0) -> Regr
     owner = "attention_regret"
     draws = whole(owner, "draws", draws, least=64, most=1 << 20)
     seed = whole(owner, "seed", seed, least=0)
-    if not task.is_plain:
-        raise not_plain(owner, task)
+    check_plain(owner, task)
     whole(owner, "length", task.length, least=2, most=_LONGEST)
     rng = np.random.default_rng([seed, 3])
     odds, statistics = np.empty((2, draws)), np.empty((2, draws, _STEPS + 2))
     level = math.log((1 - task.prevalence) / task.prevalence)
-    size = max(1, _BLOCK // task.length)
     for positive in (0, 1):
-        for start in range(0, draws, size):
-            rows = slice(start, min(start + size, draws))
-            tokens = rng.standard_normal((rows.stop - start, task.length))
+        for rows in row_blocks(draws, task.length):
+            tokens = rng.standard_normal((rows.stop - rows.start, task.length))
             # no statistic minds the order
             tokens[:, : positive * task.fixed_sparsity] += task.fixed_strength
             odds[positive, rows] = log_likelihood_ratio(task, tokens) - level

@@ -26,7 +26,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
 from sparsetoken.simulation.results import Simulation
-from sparsetoken.support.checks import Bounds, real
+from sparsetoken.support.checks import Bounds, real, settle
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.finite_size import FinitePrediction
@@ -215,8 +215,7 @@ class Sensitivity(Metric):
     higher_is_better = True
 
     def __post_init__(self) -> None:
-        checked = real("plan", "specificity", self.specificity, above=0, below=1)
-        object.__setattr__(self, "specificity", checked)
+        settle(self, specificity=real("plan", "specificity", self.specificity, above=0, below=1))
 
     @property
     def words(self) -> str:
@@ -238,8 +237,8 @@ class Cost(Metric):
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            checked = real("plan", field.name, getattr(self, field.name), above=0)
-            object.__setattr__(self, field.name, checked)
+            value = getattr(self, field.name)
+            settle(self, **{field.name: real("plan", field.name, value, above=0)})
 
     @property
     def words(self) -> str:

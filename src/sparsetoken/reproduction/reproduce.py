@@ -35,7 +35,7 @@ from sparsetoken.reproduction.report import Section, sections_in, sizes_of, writ
 from sparsetoken.studies.execution import ExecutorError
 from sparsetoken.studies.questions import Question
 from sparsetoken.studies.sweep import sweep
-from sparsetoken.support.checks import whole
+from sparsetoken.support.checks import one_of, whole
 from sparsetoken.support.errors import IncompleteError, InvalidInput, WorkerDied
 from sparsetoken.support.processes import Worker
 
@@ -136,8 +136,7 @@ def reproduce(
     for name in claims:
         if name in missing:
             raise InvalidInput(f"reproduce: {missing[name]}")
-    if scale not in SCALES:
-        raise InvalidInput(f"reproduce: scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    one_of("reproduce", "scale", scale, SCALES)
     sizes = replace(SCALES[scale], seed=whole("reproduce", "seed", seed, least=0))
     folder = Path(out)
     if str(out) in ("", ".") or (folder.exists() and not folder.is_dir()):

@@ -14,14 +14,21 @@ from sparsetoken.simulation.experiment import is_separable, run_repeat
 from sparsetoken.simulation.outcome import Training
 from sparsetoken.simulation.results import QUANTITIES, Simulation
 from sparsetoken.simulation.settings import Sampler, Settings
-from sparsetoken.studies.questions import Question, bare, field_values
-from sparsetoken.support.checks import whole
+from sparsetoken.studies.questions import Question, field_values
+from sparsetoken.support.checks import one_of, refusal, settle, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.prediction import predict
 
 Kind = Literal["theory", "simulation", "separability"]
 _TASK = tuple(field.name for field in fields(Task))
 _PROTOCOL = tuple(field.name for field in fields(Protocol))
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "kind": get_args(Kind),
+    "sampler": get_args(Sampler),
+    "training": get_args(Training),
+    "dtype": ("float64", "float32"),
+    "reuse_data": (False, True),
+}
 _MOST_REPEATS = 10**6  # rows of a cell, all listed before the work begins
 _SIMULATION = (
     "dim", "seed", "sampler", "device", "dtype", "test_samples", "reuse_data", "training",
@@ -55,65 +62,39 @@ class Cell(Question):
 
     def __post_init__(self) -> None:
         check_kinds("Cell", self.task, self.classifier, self.protocol)
-        if self.kind not in get_args(Kind):
-            allowed = ", ".join(map(repr, get_args(Kind)))
-            raise InvalidInput(f"Cell: kind must be one of {allowed}, got {self.kind!r}")
+        for name, allowed in _CHOICES.items():  # also those that the theory does not need
+            one_of(Cell, name, getattr(self, name), allowed)
+        settle(
+            self,
+            repeats=whole(Cell, "repeats", self.repeats, least=1, most=_MOST_REPEATS),
+            seed=whole(Cell, "seed", self.seed, least=0),
+            test_samples=whole(Cell, "test_samples", self.test_samples, least=1),
+        )
+        if self.dim is not None:
+            settle(self, dim=whole(Cell, "dim", self.dim, least=1, most=_MOST_REPEATS**2))
+        if not (self.device is None or isinstance(self.device, str)):
+            raise refusal(Cell, "device", self.device, "None or a name")
         if self.test_task is not None:
-            self._check_test_task(self.test_task)
-        self._check_sizes()
+            if not isinstance(self.test_task, Task):
+                raise refusal(Cell, "test_task", self.test_task, "a Task")
+            why = self.classifier.possible(self.test_task, trained_on=self.task)
+            if why is not None:
+                raise InvalidInput(f"Cell: test_task: {why}")
+        if self.kind == "separability":
+            for name in ("sampler", "device", "dtype", "test_task"):
+                value, usual = getattr(self, name), getattr(Cell, name)  # the default
+                if value != usual:
+                    raise refusal(Cell, name, value, f"{usual!r} for a separability")
         if self.kind != "theory":
             if self.dim is None:
-                raise InvalidInput(f"Cell: dim must be given for a {self.kind}, got None")
+                raise refusal(Cell, "dim", None, f"given for a {self.kind}")
             self.settings  # noqa: B018 (checked before any work)
-
-    def _check_sizes(self) -> None:
-        """Of the simulation, also where the theory does not need them: a slip is a slip."""
-        checked: dict[str, Any] = {
-            "repeats": whole(Cell, "repeats", self.repeats, least=1, most=_MOST_REPEATS),
-            "seed": whole(Cell, "seed", self.seed, least=0),
-            "test_samples": whole(Cell, "test_samples", self.test_samples, least=1),
-        }
-        if self.dim is not None:
-            checked["dim"] = whole(Cell, "dim", self.dim, least=1, most=_MOST_REPEATS**2)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        choices: dict[str, tuple[Any, ...]] = {
-            "sampler": get_args(Sampler),
-            "training": get_args(Training),
-            "dtype": ("float64", "float32"),
-            "reuse_data": (False, True),
-        }
-        for name, allowed in choices.items():
-            value = getattr(self, name)
-            if type(value) not in (str, bool) or value not in allowed:
-                words = ", ".join(map(repr, allowed))
-                raise InvalidInput(f"Cell: {name} must be one of {words}, got {value!r}")
-        if not (self.device is None or isinstance(self.device, str)):
-            raise InvalidInput(f"Cell: device must be None or a name, got {self.device!r}")
-        if self.kind == "separability":
-            plain = {"sampler": "reduced", "device": None, "dtype": "float64", "test_task": None}
-            for name, value in plain.items():
-                if getattr(self, name) != value:
-                    raise InvalidInput(
-                        f"Cell: {name} must be {value!r} for a separability, "
-                        f"got {getattr(self, name)!r}"
-                    )
-
-    def _check_test_task(self, other: object) -> None:
-        if not isinstance(other, Task):
-            raise InvalidInput(f"Cell: test_task must be a Task, got {other!r}")
-        why = self.classifier.possible(other, trained_on=self.task)
-        if why is not None:
-            raise InvalidInput(f"Cell: test_task: {why}")
 
     @property
     def settings(self) -> Settings:
         """What `simulate` needs; one BLAS thread, so that every executor gives the same numbers."""
-        assert self.dim is not None
-        return Settings(
-            self.task, self.classifier, self.protocol, self.dim, self.seed, self.sampler,
-            self.device, self.dtype, self.test_samples, self.reuse_data, training=self.training,
-        )  # fmt: skip
+        sizes: dict[str, Any] = {name: getattr(self, name) for name in _SIMULATION}
+        return Settings(self.task, self.classifier, self.protocol, **sizes)
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name, flat; those that do not matter are None."""
@@ -128,9 +109,8 @@ class Cell(Question):
         values |= {name: getattr(self, name) if simulated else None for name in _SIMULATION}
         if self.sampler != "tokens":
             values |= {"test_samples": None, "reuse_data": None, "training": None}
-        other = self.test_task
-        values |= {f"test_{name}": other and getattr(other, name) for name in _TASK}
-        return {name: bare(value) for name, value in values.items()}
+        values |= dict.fromkeys(f"test_{name}" for name in _TASK)
+        return values | (field_values(self.test_task, "test_") if self.test_task else {})
 
     @property
     def shares(self) -> tuple[Any, ...]:
@@ -154,30 +134,26 @@ class Cell(Question):
 
 def _by_theory(cell: Cell) -> dict[str, float]:
     prediction = predict(cell.task, cell.classifier, cell.protocol)
-    results = {
-        name: float(getattr(prediction, name))
-        for name in ("train_error", "train_loss", "bias", "residual")
-    }
     scores = prediction.scores if cell.test_task is None else prediction.on(cell.test_task)
+    names = ("train_error", "train_loss", "bias", "residual")
+    results = {name: getattr(prediction, name) for name in names}
     results |= {"test_error": scores.test_error, "auc": scores.auc}
     results["readout_norm"] = prediction.fit.norm
-    query = prediction.query
-    if query is not None:
-        results |= {"cosine": query.cosine, "norm": query.norm}
+    if prediction.query is not None:
+        results |= {"cosine": prediction.query.cosine, "norm": prediction.query.norm}
     return results
 
 
 def _by_simulation(cell: Cell, repeat: int) -> tuple[str, dict[str, float]]:
     outcome = run_repeat(cell.settings, repeat)
     run = Simulation(cell.settings, (outcome,))
-    values = {name: float(getattr(run, name)[0]) for name in (*QUANTITIES, "certificate")}
+    values = {name: getattr(run, name)[0] for name in (*QUANTITIES, "certificate")}
     if outcome.readout is not None or outcome.only_class:
         scores = run.scores(0, cell.test_task)
         values["auc"] = scores.auc
         if cell.test_task is not None:
             values["test_error"] = scores.test_error
-    present = {name: value for name, value in values.items() if value == value}
-    return ("" if outcome.status == "ok" else outcome.status), present
+    return ("" if outcome.status == "ok" else outcome.status), values
 
 
 def grid(**axes: Any) -> list[Cell]:
@@ -208,8 +184,7 @@ def grid(**axes: Any) -> list[Cell]:
     >>> len(cells), cells[1].classifier, cells[2].task.strength
     (4, Pooled(), 5.0)
     """
-    own = tuple(field.name for field in fields(Cell))
-    allowed = {*_TASK, *_PROTOCOL, *own}
+    allowed = {*_TASK, *_PROTOCOL, *(field.name for field in fields(Cell))}
     for name in axes:
         if name not in allowed:
             raise InvalidInput(f"grid: {name!r} must be one of {', '.join(sorted(allowed))}")
@@ -219,29 +194,26 @@ def grid(**axes: Any) -> list[Cell]:
     for name, values in lists.items():
         if not values:
             raise InvalidInput(f"grid: {name} must have at least one value, got []")
-    cells = []
-    for combination in itertools.product(*lists.values()):
-        given = dict(zip(lists, combination, strict=True))
-        task = given.pop("task", None)
-        parts = {name: given.pop(name) for name in _TASK if name in given}
-        task = _changed(Task, task, parts) if task is not None else _make(Task, parts)
-        protocol = given.pop("protocol", Protocol())
-        parts = {name: given.pop(name) for name in _PROTOCOL if name in given}
-        cells.append(Cell(task, protocol=_changed(Protocol, protocol, parts), **given))
-    return cells
+    combinations = itertools.product(*lists.values())
+    return [_cell(dict(zip(lists, values, strict=True))) for values in combinations]
 
 
-def _make(kind: type, parts: dict[str, Any]) -> Any:
+def _cell(given: dict[str, Any]) -> Cell:
+    task, protocol = _part(Task, given), _part(Protocol, given)
+    return Cell(task, protocol=protocol, **given)
+
+
+def _part(kind: type[Task | Protocol], given: dict[str, Any]) -> Any:
+    """The task or protocol, taken from what is given: whole, by fields, or whole and changed."""
+    name = kind.__name__
+    parts = {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
+    if name.lower() in given:
+        base = given.pop(name.lower())
+        if type(base) is not kind:
+            raise refusal("grid", name.lower(), base, f"a {name}")
+        return replace(base, **parts)
     try:
         return kind(**parts)
     except TypeError:
         needed = [f.name for f in fields(kind) if f.default is MISSING and f.name not in parts]
-        raise InvalidInput(f"grid: {kind.__name__} needs more: {', '.join(needed)}") from None
-
-
-def _changed(kind: type, given: Any, parts: dict[str, Any]) -> Any:
-    if type(given) is not kind:
-        name = kind.__name__
-        raise InvalidInput(f"grid: {name.lower()} must be a {name}, got {given!r}")
-    changed: Any = replace(given, **parts)  # type: ignore[type-var]
-    return changed
+        raise InvalidInput(f"grid: {name} needs more: {', '.join(needed)}") from None

@@ -8,6 +8,7 @@ from typing import Any
 from sparsetoken.simulation.universality import Departure, run_departed
 from sparsetoken.studies.cells import Cell
 from sparsetoken.studies.questions import Question, field_values
+from sparsetoken.support.checks import refusal
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -27,9 +28,7 @@ class DepartureCell(Question):
     def __post_init__(self) -> None:
         for name, kind in (("cell", Cell), ("departure", Departure)):
             if not isinstance(getattr(self, name), kind):
-                raise InvalidInput(
-                    f"DepartureCell: {name} must be a {kind.__name__}, got {getattr(self, name)!r}"
-                )
+                raise refusal(DepartureCell, name, getattr(self, name), f"a {kind.__name__}")
         cell = self.cell
         if cell.kind != "simulation" or cell.sampler != "tokens" or cell.test_task is not None:
             raise InvalidInput(
@@ -53,5 +52,4 @@ class DepartureCell(Question):
         values = {name: getattr(outcome, name) for name in names}
         if outcome.query is not None:
             values |= {"cosine": outcome.query.cosine, "norm": outcome.query.norm}
-        present = {name: value for name, value in values.items() if value == value}
-        return ("" if outcome.status == "ok" else outcome.status), present
+        return ("" if outcome.status == "ok" else outcome.status), values

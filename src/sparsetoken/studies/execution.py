@@ -71,10 +71,9 @@ def _in_processes(queues: list[list[Unit]], processes: int) -> Iterator[Row]:
         for unit, reply in results(answer, queues, processes, TRIES):
             if reply.error is None:
                 yield reply.value
-            elif isinstance(reply.error, WorkerDied):
-                yield failed(unit, str(reply.error))
-            else:  # `answer` raises nothing: a unit that cannot be sent
-                yield failed(unit, repr(reply.error))
+            else:  # `answer` raises nothing: its process died, or the unit cannot be sent
+                died = isinstance(reply.error, WorkerDied)
+                yield failed(unit, str(reply.error) if died else repr(reply.error))
     except WorkerDied as error:
         raise ExecutorError(str(error)) from None
 

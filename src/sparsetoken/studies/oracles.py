@@ -7,13 +7,13 @@ from typing import Any
 
 from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.names import CLASSIFIERS
+from sparsetoken.model.protocol import check_task
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.detection import Test, detection_error
 from sparsetoken.oracles.oracle import bayes_error, oracle_error, signal_threshold
 from sparsetoken.oracles.regret import attention_regret
 from sparsetoken.studies.questions import Question, bare, field_values
-from sparsetoken.support.checks import real, whole
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.checks import real, refusal, settle, whole
 
 
 @dataclass(frozen=True)
@@ -35,27 +35,23 @@ class OracleCell(Question):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.task, Task):
-            raise InvalidInput(f"OracleCell: task must be a Task, got {self.task!r}")
+        check_task("OracleCell", self.task)
         if isinstance(self.classifier, type):
-            raise InvalidInput(
-                "OracleCell: classifier must be None or a classifier such as Pooled(), "
-                f"got {self.classifier!r}"
-            )
-        object.__setattr__(self, "seed", whole(OracleCell, "seed", self.seed, least=0))
+            allowed = "None or a classifier such as Pooled()"
+            raise refusal(OracleCell, "classifier", self.classifier, allowed)
+        settle(self, seed=whole(OracleCell, "seed", self.seed, least=0))
         if self.target is not None:
-            target = real(OracleCell, "target", self.target, above=0, below=1)
-            object.__setattr__(self, "target", target)
+            settle(self, target=real(OracleCell, "target", self.target, above=0, below=1))
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name."""
-        task = {name: bare(value) for name, value in field_values(self.task).items()}
+        task = field_values(self.task)
         if self.target is not None:
             task["strength"] = None
         classifier = "bayes" if self.classifier is None else CLASSIFIERS.kind(self.classifier)
         weighting = bare(getattr(self.classifier, "weighting", None))
-        return {"kind": "oracle", "classifier": classifier, **task, "seed": self.seed,
-                "target": self.target, "weighting": weighting}  # fmt: skip
+        own = {"seed": self.seed, "target": self.target, "weighting": weighting}
+        return {"kind": "oracle", "classifier": classifier, **task, **own}
 
     @property
     def shares(self) -> Any:
@@ -64,14 +60,15 @@ class OracleCell(Question):
 
     def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
         """The error, or the strength, with its standard error."""
+        task, classifier, seed = self.task, self.classifier, self.seed
         if self.target is not None:
-            found = signal_threshold(self.task, self.classifier, error=self.target, seed=self.seed)
-            name = "strength_needed"
-        elif self.classifier is None:
-            found, name = bayes_error(self.task, seed=self.seed), "best_error"
+            needed = signal_threshold(task, classifier, error=self.target, seed=seed)
+            return "", {"strength_needed": needed, "standard_error": needed.standard_error}
+        if classifier is None:
+            error = bayes_error(task, seed=seed)
         else:
-            found, name = oracle_error(self.task, self.classifier, seed=self.seed), "best_error"
-        return "", {name: float(found), "standard_error": found.standard_error}
+            error = oracle_error(task, classifier, seed=seed)
+        return "", {"best_error": error, "standard_error": error.standard_error}
 
 
 @dataclass(frozen=True)
@@ -101,10 +98,10 @@ class DetectionCell(Question):
 
     def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
         """The error with its standard error, and the best sharpness where there is one."""
-        found = detection_error(self.task, self.test, draws=self.draws, seed=self.seed)
-        results = {"best_error": float(found), "standard_error": found.standard_error}
-        if found.sharpness is not None:
-            results["best_sharpness"] = found.sharpness
+        error = detection_error(self.task, self.test, draws=self.draws, seed=self.seed)
+        results = {"best_error": error, "standard_error": error.standard_error}
+        if error.sharpness is not None:
+            results["best_sharpness"] = error.sharpness
         return "", results
 
 
@@ -131,8 +128,6 @@ class RegretCell(Question):
         """The Bayes error and the regret with their standard errors; the best sharpness."""
         floor, regret = attention_regret(self.task, draws=self.draws, seed=self.seed)
         assert regret.sharpness is not None
-        return "", {
-            "best_error": float(floor), "standard_error": floor.standard_error,
-            "regret": float(regret), "regret_error": regret.standard_error,
-            "best_sharpness": regret.sharpness,
-        }  # fmt: skip
+        results = {"best_error": floor, "standard_error": floor.standard_error}
+        results |= {"regret": regret, "regret_error": regret.standard_error}
+        return "", results | {"best_sharpness": regret.sharpness}

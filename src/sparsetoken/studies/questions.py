@@ -12,7 +12,7 @@ import json
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ class Question(ABC):
 
     @abstractmethod
     def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
-        """Why there is no answer ("" if there is one), and the results."""
+        """Why there is no answer ("" if there is one), and the results; NaN is none."""
 
     @property
     def count(self) -> int:
@@ -50,15 +50,11 @@ class Question(ABC):
     def units(self) -> list[Unit]:
         """The rows this question asks for, in order."""
         content = self.parameters()
-        return [
-            Unit(
-                self,
-                repeat,
-                _key(content, repeat, NUMERICS),
-                tuple(_key(content, repeat, older) for older in range(NUMERICS - 1, 0, -1)),
-            )
-            for repeat in range(self.count)
-        ]
+        units = []
+        for repeat in range(self.count):
+            key, *older = (_key(content, repeat, version) for version in range(NUMERICS, 0, -1))
+            units.append(Unit(self, repeat, key, tuple(older)))
+        return units
 
 
 class Unit(NamedTuple):
@@ -90,8 +86,8 @@ def answer(unit: Unit) -> Row:
     trace = ""
     try:
         with one_blas_thread():
-            message, found = unit.cell.compute(unit.repeat)
-            results = {name: float(value) for name, value in found.items()}
+            message, values = unit.cell.compute(unit.repeat)
+            results = {name: float(value) for name, value in values.items() if value == value}
         status = "no fit" if message else "ok"
     except Exception as error:
         status, message = "failed", f"{type(error).__name__}: {error}"
@@ -120,6 +116,21 @@ def units_of(cells: Iterable[Question]) -> list[Unit]:
     return list(unique.values())
 
 
+def kept_keys(
+    units: Iterable[Unit], statuses: Mapping[str, str], retry_failed: bool, recompute: bool
+) -> dict[str, str]:
+    """Of units that need no work, by their keys: the keys of their rows, own or older ones."""
+    keys = {}
+    for unit in units:
+        if unit.key in statuses and not (retry_failed and statuses[unit.key] == "failed"):
+            keys[unit.key] = unit.key
+        elif not recompute:
+            older = [key for key in unit.older if statuses.get(key) in ("ok", "no fit")]
+            if older:
+                keys[unit.key] = older[0]
+    return keys
+
+
 def plain(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as a table shows them: sequences become text."""
     return {
@@ -131,8 +142,8 @@ def plain(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def field_values(thing: Any, prefix: str = "") -> dict[str, Any]:
-    """The fields of a dataclass by name."""
-    return {f"{prefix}{field.name}": getattr(thing, field.name) for field in fields(thing)}
+    """The fields of a dataclass by name, as parameters."""
+    return {f"{prefix}{field.name}": bare(getattr(thing, field.name)) for field in fields(thing)}
 
 
 def bare(value: Any) -> Any:
@@ -164,12 +175,5 @@ def _key(content: dict[str, Any], repeat: int, numerics: int) -> str:
     for name, usual in _ADDED.items():
         if name in whole_content and whole_content[name] in usual:
             del whole_content[name]
-    text = json.dumps(whole_content, sort_keys=True, default=_bare)
+    text = json.dumps(whole_content, sort_keys=True, default=bare)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _bare(value: Any) -> Any:
-    """A NumPy number as Python's own."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"sweep: a parameter must be a number or text, got {value!r}")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetoken.studies.questions import Question, Row, Unit, answer, units_of
+from sparsetoken.studies.questions import Question, Row, Unit, answer, kept_keys, units_of
 from sparsetoken.studies.store import Store
 from sparsetoken.support.errors import WorkerDied
 from sparsetoken.support.processes import Worker
@@ -79,26 +79,23 @@ def rehearse(
     >>> forecast.rows, forecast.missing, forecast.seconds > 0
     (2, 2, True)
     """
-    groups: dict[tuple[Any, ...], list[Unit]] = {}
-    for unit in units_of(cells):
-        content = unit.cell.parameters()
-        groups.setdefault(tuple(content.get(name) for name in _ALIKE), []).append(unit)
-    kept: dict[str, float] = {}
+    units = units_of(cells)
+    rows: dict[str, dict[str, Any]] = {}
     if store is not None and os.path.exists(store):
         with Store(store) as opened:
-            kept = {
-                row["key"]: row["seconds"] if row["status"] == "ok" else math.nan
-                for row in opened.rows()
-                if not (retry_failed and row["status"] == "failed")
-            }
-    if not recompute:  # a row of an older version stands for one of this
-        for units in groups.values():
-            for unit in units:
-                older = [kept[key] for key in unit.older if not math.isnan(kept.get(key, math.nan))]
-                if unit.key not in kept and older:
-                    kept[unit.key] = older[0]
+            rows = {row["key"]: row for row in opened.rows()}
+    statuses = {key: row["status"] for key, row in rows.items()}
+    keys = kept_keys(units, statuses, retry_failed, recompute)
+    kept = {
+        own: rows[key]["seconds"] if statuses[key] == "ok" else math.nan
+        for own, key in keys.items()
+    }
+    groups: dict[tuple[Any, ...], list[Unit]] = {}
+    for unit in units:
+        content = unit.cell.parameters()
+        groups.setdefault(tuple(content.get(name) for name in _ALIKE), []).append(unit)
     end = time.monotonic() + patience
-    return [_forecast(alike, units, kept, end) for alike, units in groups.items()]
+    return [_forecast(alike, group, kept, end) for alike, group in groups.items()]
 
 
 def _forecast(
@@ -107,12 +104,10 @@ def _forecast(
     missing = [unit for unit in units if unit.key not in kept]
     known = [kept[unit.key] for unit in units if not math.isnan(kept.get(unit.key, math.nan))]
     laws = len({unit.cell.shares for unit in missing})
-    row: float | None = float(np.mean(known)) if known else None
-    law = 0.0
-    if missing and row is None:
-        measured = _timed(missing, end - time.monotonic())
-        if measured is not None:
-            row, law = measured
+    timed = (float(np.mean(known)), 0.0) if known else None
+    if missing and not known:
+        timed = _timed(missing, end - time.monotonic())
+    row, law = timed or (None, 0.0)
     seconds = None if row is None else len(missing) * row + laws * law
     return Forecast(
         dict(zip(_ALIKE, alike, strict=True)),
@@ -134,21 +129,18 @@ def _timed(units: list[Unit], patience: float) -> tuple[float, float] | None:
         row: Row = worker.run(answer, unit, timeout=max(0.0, end - time.monotonic()))
         return row.seconds
 
-    cold: list[float] = []
     warm: list[float] = []
-    laws: list[float] = []
-    seen: set[Any] = set()
+    laws: dict[Any, float] = {}
     measured = None
     try:
         for unit in (units[place] for place in places):
-            cold.append(seconds(unit))
-            measured = float(np.mean(warm or cold)), 0.0
+            cold = seconds(unit)
+            measured = measured or (cold, 0.0)
             warm.append(seconds(unit))
-            if unit.cell.shares not in seen:
-                laws.append(max(0.0, cold[-1] - warm[-1]))
-            seen.add(unit.cell.shares)
+            laws.setdefault(unit.cell.shares, max(0.0, cold - warm[-1]))
             # the first also imports what is needed: count it only if there is no other
-            measured = float(np.mean(warm)), float(np.mean(laws[1:] or laws))
+            costs = list(laws.values())
+            measured = float(np.mean(warm)), float(np.mean(costs[1:] or costs))
     except (TimeoutError, WorkerDied):  # what is known by then
         pass
     finally:

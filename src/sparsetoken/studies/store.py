@@ -44,11 +44,10 @@ _NAMES = (
     "key", "repeat", "parameters", "status", "message", "results", "seconds", "version",
     "numerics", "traceback",
 )  # fmt: skip
-_COLUMNS = _NAMES[1:]
-_HOW_IT_WENT = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
+HOW_IT_WENT = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
 _INSERT = f"""
 INSERT INTO results ({", ".join(_NAMES)}) VALUES ({", ".join("?" * len(_NAMES))})
-ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
+ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])}
 WHERE results.status = 'failed' AND (excluded.status <> 'failed' OR ?)
 """
 
@@ -86,30 +85,22 @@ class Store:
                 timeout=_PATIENCE,
                 isolation_level=None,
             )
-            if not self._has_table():
-                self._create()
-            self._upgrade()
+            self._create_or_upgrade()
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
         self._identity = None if self.path is None else _identity(self.path)
 
-    def _has_table(self) -> bool:
-        found = self._connection.execute("SELECT name FROM sqlite_master WHERE name = 'results'")
-        return found.fetchone() is not None
+    def _create_or_upgrade(self) -> None:
+        """Before write-ahead mode: our name is in the file's own header, for all to see.
 
-    def _create(self) -> None:
-        """Before write-ahead mode: our name is in the file's own header, for all to see."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        self._connection.execute(_TABLE)
-        self._connection.execute("COMMIT")
-
-    def _upgrade(self) -> None:
-        """Columns that older stores do not have; what they hold stays as it is."""
+        Older stores get the columns that they do not have; what they hold stays as it is.
+        """
         (schema,) = self._connection.execute("PRAGMA user_version").fetchone()
         if schema == SCHEMA and not self._missing_columns():
             return
         self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._connection.execute(_TABLE)
         for column in self._missing_columns():  # another process may have been quicker
             self._connection.execute(f"ALTER TABLE results ADD COLUMN {column}")
         self._connection.execute(f"PRAGMA user_version = {SCHEMA}")
@@ -117,7 +108,8 @@ class Store:
 
     def _missing_columns(self) -> list[str]:
         table = self._connection.execute("PRAGMA table_info(results)").fetchall()
-        return [each for each in _ADDED if each.split()[0] not in {column[1] for column in table}]
+        present = {name for _, name, *_ in table}
+        return [column for column in _ADDED if column.split()[0] not in present]
 
     def __enter__(self) -> Store:
         return self
@@ -134,41 +126,29 @@ class Store:
 
         `again`: a failure may also replace a failure.
         """
-        values = (
-            row.key,
-            row.repeat,
-            json.dumps(row.parameters),
-            row.status,
-            row.message,
-            json.dumps(row.results),
-            row.seconds,
-            version,
-            NUMERICS,
-            row.traceback,
-        )
+        stored = row._asdict() | {"version": version, "numerics": NUMERICS}
+        for name in ("parameters", "results"):
+            stored[name] = json.dumps(stored[name])
         with self._complaints():
-            self._connection.execute(_INSERT, (*values, again))
+            self._connection.execute(_INSERT, (*(stored[name] for name in _NAMES), again))
             self._check_still_there()
 
     def statuses(self, keys: Iterable[str]) -> dict[str, str]:
         """Status of those keys that are there."""
         wanted = set(keys)
         with self._complaints():
-            found = self._connection.execute("SELECT key, status FROM results")
-            return {key: status for key, status in found if key in wanted}
+            present = self._connection.execute("SELECT key, status FROM results")
+            return {key: status for key, status in present if key in wanted}
 
     def rows(self, keys: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
         """Rows as flat dicts, in the order of the keys (all, by key, without them)."""
         with self._complaints():
             names = ", ".join(_NAMES)
-            found = self._connection.execute(f"SELECT {names} FROM results ORDER BY key").fetchall()
-        if keys is None:
-            yield from map(_flat, found)
-            return
-        by_key = {each[0]: each for each in found}
-        for key in keys:
-            if key in by_key:
-                yield _flat(by_key[key])
+            cursor = self._connection.execute(f"SELECT {names} FROM results ORDER BY key")
+            stored = {values[0]: values for values in cursor}
+        for key in stored if keys is None else keys:
+            if key in stored:
+                yield _flat(stored[key])
 
     def _check_still_there(self) -> None:
         """A file that is deleted, moved or replaced under way lives on unseen: save its rows."""
@@ -197,10 +177,10 @@ class Store:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _check_file(path: Path) -> None:
@@ -236,11 +216,11 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"store {name} is damaged: {verdict}")
 
 
-def _flat(found: tuple[Any, ...]) -> dict[str, Any]:
-    row = dict(zip(_NAMES, found, strict=True))
+def _flat(values: tuple[Any, ...]) -> dict[str, Any]:
+    row = dict(zip(_NAMES, values, strict=True))
     return {
         **json.loads(row["parameters"]),
         "repeat": row["repeat"],
         **json.loads(row["results"]),
-        **{name: row[name] for name in _HOW_IT_WENT},
+        **{name: row[name] for name in HOW_IT_WENT},
     }

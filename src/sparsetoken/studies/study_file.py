@@ -37,64 +37,61 @@ def load_study(path: str | os.PathLike[str]) -> list[Cell]:
         raise InvalidInput(f"study {name} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"study {name} is not a TOML file: {error}") from None
-    axes: dict[str, Any] = {}
-    for key, value in content.items():
-        if key in _TABLES:
-            axes |= _table(name, key, value)
-        elif key in _TOP:
-            axes[key] = value
-        else:
-            allowed = ", ".join([*_TOP, *(f"[{table}]" for table in _TABLES)])
-            raise InvalidInput(f"study {name}: key {key!r} must be one of {allowed}")
-    if "classifier" not in axes:
-        raise InvalidInput(f"study {name}: classifier must be given ({', '.join(CLASSIFIERS)})")
     try:
-        axes["classifier"] = _classifiers(axes)
-        if "loss" in axes:
-            axes["loss"] = [LOSSES.make(each, "[protocol]") for each in _list(axes["loss"])]
-        return grid(**axes)
+        return grid(**_axes(content))
     except InvalidInput as error:
         raise InvalidInput(f"study {name}: {error}") from None
 
 
-def _table(name: str, table: str, values: Any) -> dict[str, Any]:
-    allowed = [field.name for field in fields(_TABLES[table])]
+def _axes(content: dict[str, Any]) -> dict[str, Any]:
+    """What `grid` takes."""
+    axes: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in _TABLES:
+            axes |= _table(key, value)
+        elif key in _TOP:
+            axes[key] = value
+        else:
+            allowed = ", ".join([*_TOP, *(f"[{table}]" for table in _TABLES)])
+            raise InvalidInput(f"key {key!r} must be one of {allowed}")
+    if "classifier" not in axes:
+        raise InvalidInput(f"classifier must be given ({', '.join(CLASSIFIERS)})")
+    axes["classifier"] = _classifiers(axes)
+    if "loss" in axes:
+        axes["loss"] = [LOSSES.make(loss, "[protocol]") for loss in _list(axes["loss"])]
+    return axes
+
+
+def _table(table: str, values: Any) -> dict[str, Any]:
     if not isinstance(values, dict):
-        raise InvalidInput(f"study {name}: {table} must be a table, [{table}], got {values!r}")
+        raise InvalidInput(f"{table} must be a table, [{table}], got {values!r}")
+    allowed = [field.name for field in fields(_TABLES[table])]
     for key in values:
         if key not in allowed:
-            raise InvalidInput(
-                f"study {name}: key {key!r} under [{table}] must be one of {', '.join(allowed)}"
-            )
+            raise InvalidInput(f"key {key!r} under [{table}] must be one of {', '.join(allowed)}")
     if isinstance(values.get("places"), list):  # one list of weights, not an axis
         values = {**values, "places": [tuple(values["places"])]}
-    return {
-        key: [_law(name, key, each) for each in _list(value)] if _has_table(value) else value
-        for key, value in values.items()
-    }
+    return {key: _varying(key, value) for key, value in values.items()}
 
 
-def _has_table(value: Any) -> bool:
-    return any(isinstance(each, dict) for each in _list(value))
-
-
-def _law(name: str, key: str, value: Any) -> Any:
-    """A number that varies: {values = […], weights = […]}, {family = …, parameters = […]}."""
+def _varying(key: str, value: Any) -> Any:
+    """With laws for its tables: {values = […], weights = […]}, {family = …, parameters = […]}."""
+    if isinstance(value, list):
+        return [_varying(key, entry) for entry in value]
     if not isinstance(value, dict):
         return value
     kinds: tuple[Any, ...] = (Discrete, Continuous)
     for kind in kinds:
-        allowed = {field.name for field in fields(kind)}
-        if value and set(value) <= allowed:
+        names = [field.name for field in fields(kind)]
+        if value and set(value) <= set(names):
             try:
                 return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
             except InvalidInput as error:
-                raise InvalidInput(f"study {name}: {key}: {error}") from None
+                raise InvalidInput(f"{key}: {error}") from None
             except TypeError:  # a key is missing
-                needed = " and ".join(field.name for field in fields(kind))
-                raise InvalidInput(f"study {name}: {key} must have {needed}") from None
+                raise InvalidInput(f"{key} must have {' and '.join(names)}") from None
     raise InvalidInput(
-        f"study {name}: {key} must be a number, {{values = […], weights = […]}} or "
+        f"{key} must be a number, {{values = […], weights = […]}} or "
         f"{{family = …, parameters = […]}}, got {value!r}"
     )
 
@@ -103,7 +100,7 @@ def _classifiers(axes: dict[str, Any]) -> list[Classifier]:
     """Each classifier with every combination of the options it has, which leave the axes."""
     lists = {option: _list(axes.pop(option)) for option in _OPTIONS if option in axes}
     if "weighting" in lists:
-        lists["weighting"] = [WEIGHTINGS.make(each) for each in lists["weighting"]]
+        lists["weighting"] = [WEIGHTINGS.make(name) for name in lists["weighting"]]
     made = (
         CLASSIFIERS.make(name, **dict(zip(lists, values, strict=True)))
         for name in _list(axes["classifier"])

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from sparsetoken.studies.execution import ExecutorError, answers, check_executor
-from sparsetoken.studies.questions import Question, Unit, plain, units_of
-from sparsetoken.studies.store import Store
+from sparsetoken.studies.questions import Question, kept_keys, plain, units_of
+from sparsetoken.studies.store import HOW_IT_WENT, Store
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.numerics import NUMERICS
@@ -30,7 +30,6 @@ _RESULTS = (
     "residual", "certificate",
 )  # fmt: skip
 _OTHERS = ("separable", "best_error", "strength_needed", "standard_error")  # of some questions
-_LAST = ("status", "message", "traceback", "seconds", "version", "numerics", "key")
 
 
 def sweep(
@@ -88,12 +87,11 @@ def sweep(
         raise InvalidInput("sweep: cells must be at least one, got none")
     with Store(store) as kept:
         there = kept.statuses(key for unit in units for key in (unit.key, *unit.older))
-        done = {key for key, status in there.items() if not (retry_failed and status == "failed")}
-        keys = {unit.key: found_key(unit, there, done, recompute) for unit in units}
+        keys = kept_keys(units, there, retry_failed, recompute)
         outdated = sum(key != own for own, key in keys.items())
         if outdated:
             warnings.warn(_outdated(outdated, len(units)), OutdatedRows, stacklevel=2)
-        missing = [unit for unit in units if keys[unit.key] not in done]
+        missing = [unit for unit in units if unit.key not in keys]
         count, made_by = len(units) - len(missing), version("sparsetoken")
         with (
             one_blas_thread(),
@@ -107,7 +105,7 @@ def sweep(
                     count += 1
             except (KeyboardInterrupt, ExecutorError) as stop:
                 raise type(stop)(_how_to_resume(stop, count, len(units), store)) from None
-        return tidy(kept.rows(keys[unit.key] for unit in units))
+        return tidy(kept.rows(keys.get(unit.key, unit.key) for unit in units))
 
 
 class OutdatedRows(UserWarning):
@@ -116,13 +114,6 @@ class OutdatedRows(UserWarning):
     >>> import warnings
     >>> warnings.simplefilter("ignore", OutdatedRows)  # they are wanted as they are
     """
-
-
-def found_key(unit: Unit, there: Mapping[str, str], done: set[str], recompute: bool) -> str:
-    """The key a unit's row is found under: its own, or that of an older version which has it."""
-    if recompute or unit.key in done:
-        return unit.key
-    return next((key for key in unit.older if there.get(key) in ("ok", "no fit")), unit.key)
 
 
 def _outdated(count: int, total: int) -> str:
@@ -143,13 +134,12 @@ def tidy(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """Rows of a store as a table: parameters, results, then how it went."""
     import pandas as pd
 
-    found = [plain(row) for row in rows]
-    names = list(dict.fromkeys(name for row in found for name in row))
-    table = pd.DataFrame({name: _column([row.get(name) for row in found]) for name in names})
-    later = (*_RESULTS, *_OTHERS, *_LAST)
-    first = [name for name in table.columns if name not in later]
-    others = [name for name in _OTHERS if name in table.columns]
-    return table.reindex(columns=[*first, *_RESULTS, *others, *_LAST])
+    shown = [plain(row) for row in rows]
+    names = list(dict.fromkeys(name for row in shown for name in row))
+    table = pd.DataFrame({name: _column([row.get(name) for row in shown]) for name in names})
+    first = [name for name in names if name not in (*_RESULTS, *_OTHERS, *HOW_IT_WENT)]
+    others = [name for name in _OTHERS if name in names]
+    return table.reindex(columns=[*first, *_RESULTS, *others, *HOW_IT_WENT])
 
 
 def _column(values: list[Any]) -> Any:

@@ -97,6 +97,6 @@ def one_of(owner: Owner, field: str, value: object, allowed: Iterable[Choice]) -
     """
     options = list(allowed)
     for option in options:
-        if type(value) is type(option) and value == option:
+        if isinstance(value, type(option)) and value == option:  # 1 is not True
             return option
     raise refusal(owner, field, value, "one of " + ", ".join(map(repr, options)))

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
 from queue import SimpleQueue
-from typing import Any, NamedTuple, NoReturn, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import WorkerDied
@@ -69,10 +69,10 @@ class Worker:
     def __init__(self, start_method: str | None = None) -> None:
         context: Any = multiprocessing.get_context(start_method or START_METHOD)
         self.started = False
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs,))
+        self._pipe, far_end = context.Pipe()
+        self._process = context.Process(target=_work, args=(far_end,))
         self._process.start()
-        theirs.close()
+        far_end.close()
         # called by `kill`, when the worker is forgotten, or at the exit, before children are joined
         self._end = Finalize(self, _end, (self._process,), exitpriority=0)
 
@@ -88,7 +88,7 @@ class Worker:
     def submit(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Send a task; it waits behind those that were sent before."""
         with suppress(OSError):  # the process has died: `reply` says so
-            self._pipe.send_bytes(_packed((function, arguments), lambda why: (_refuse, (why,))))
+            self._pipe.send_bytes(_packed((function, arguments)))
 
     def reply(self, timeout: float | None = None) -> Reply | None:
         """The next answer; None if there is none within `timeout` seconds. WorkerDied if it died.
@@ -97,10 +97,9 @@ class Worker:
         """
         end = None if timeout is None else time.monotonic() + timeout
         while wait(self.handles, None if end is None else max(0.0, end - time.monotonic())):
-            try:
+            content = None
+            with suppress(EOFError, OSError):
                 content = self._pipe.recv_bytes() if self._pipe.poll() else None
-            except (EOFError, OSError):
-                content = None
             if content is None:
                 raise WorkerDied("the process that computed it died")
             if content:
@@ -147,6 +146,8 @@ def _work(pipe: Connection) -> None:
     while True:
         try:
             function, arguments = pickle.loads(tasks.get())
+            if function is None:  # the task could not be sent
+                raise arguments
             with one_blas_thread():
                 reply = Reply(function(*arguments))
         except BaseException as error:
@@ -155,7 +156,7 @@ def _work(pipe: Connection) -> None:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()  # `kill` does not
-        pipe.send_bytes(_packed(reply, lambda why: Reply(None, TypeError(why))))
+        pipe.send_bytes(_packed(reply))
 
 
 def _listen(pipe: Connection, tasks: SimpleQueue[bytes]) -> None:
@@ -168,16 +169,13 @@ def _listen(pipe: Connection, tasks: SimpleQueue[bytes]) -> None:
     os._exit(1)
 
 
-def _packed(content: Any, instead: Callable[[str], Any]) -> bytes:
-    """Pickled; what cannot be pickled is replaced by the reason."""
+def _packed(content: tuple[Any, ...]) -> bytes:
+    """Pickled; what cannot be pickled is replaced by None and the reason."""
     try:
         return pickle.dumps(content)
     except Exception as error:
-        return pickle.dumps(instead(f"cannot be sent between processes: {error}"))
-
-
-def _refuse(reason: str) -> NoReturn:
-    raise TypeError(reason)
+        reason = TypeError(f"cannot be sent between processes: {error}")
+        return pickle.dumps(Reply(None, reason))
 
 
 @dataclass
@@ -194,10 +192,14 @@ class _Station:
     under_way: deque[_Task] = field(default_factory=deque)
     queue: deque[_Task] = field(default_factory=deque)
 
-    def replace_worker(self) -> _Task | None:
-        """After a death: what it died of, if it had started at all; the rest is queued again."""
+    def replace_worker(self, tries: int) -> _Task | None:
+        """After a death: all is queued again, but a task that now has killed `tries` workers."""
         self.worker.kill()
-        culprit = self.under_way.popleft() if self.worker.started else None
+        culprit = None
+        if self.worker.started:
+            self.under_way[0].deaths += 1
+            if self.under_way[0].deaths == tries:
+                culprit = self.under_way.popleft()
         self.queue.extendleft(reversed(self.under_way))
         self.under_way.clear()
         self.worker = Worker()
@@ -237,23 +239,17 @@ def results(
                     while station.under_way and (reply := station.worker.reply(0.0)) is not None:
                         yield station.under_way.popleft().item, reply
                         false_starts = 0
-                    continue
                 except WorkerDied:
-                    culprit = station.replace_worker()
-                if culprit is None:
-                    false_starts += 1
+                    false_starts += not station.worker.started
                     if false_starts == _FALSE_STARTS:
                         raise WorkerDied(
                             "worker processes cannot start (a script keeps its work under "
                             "'if __name__ == \"__main__\":')"
-                        )
-                    continue
-                culprit.deaths += 1
-                if culprit.deaths < tries:
-                    station.queue.appendleft(culprit)
-                else:
-                    died = f"the process that computed it died, {tries} times"
-                    yield culprit.item, Reply(None, WorkerDied(died))
+                        ) from None
+                    culprit = station.replace_worker(tries)
+                    if culprit is not None:
+                        died = f"the process that computed it died, {tries} times"
+                        yield culprit.item, Reply(None, WorkerDied(died))
     finally:
         for station in stations:
             station.worker.kill()

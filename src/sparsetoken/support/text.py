@@ -29,19 +29,13 @@ def number_text(value: Any, digits: int = 5) -> str:
 
 def table_text(frame: pd.DataFrame) -> str:
     """A table for people."""
-    rows = [[str(name).replace("_", " ") for name in frame.columns]]
-    rows += [
-        [number_text(each) for each in row] for row in frame.astype(object).to_numpy().tolist()
-    ]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            word.ljust(width) if k == 0 else word.rjust(width)
-            for k, (word, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join(lines)
+    columns = []
+    for k, name in enumerate(frame.columns):
+        values = frame.iloc[:, k].astype(object).tolist()
+        words = [str(name).replace("_", " "), *map(number_text, values)]
+        width = max(map(len, words))
+        columns.append([word.rjust(width) if k else word.ljust(width) for word in words])
+    return "\n".join(map("  ".join, zip(*columns, strict=True)))
 
 
 def json_text(content: Any) -> str:
@@ -56,9 +50,9 @@ def json_ready(value: Any) -> Any:
     {'a': None, 'b': ['inf', 1.5]}
     """
     if isinstance(value, dict):
-        return {key: json_ready(each) for key, each in value.items()}
+        return {key: json_ready(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [json_ready(each) for each in value]
+        return [json_ready(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(float(value))
     return value

@@ -32,7 +32,7 @@ from sparsetoken.simulation.architectures.models import (
 from sparsetoken.simulation.devices import Device, to_numpy
 from sparsetoken.simulation.tokens import TokenStream
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.checks import whole
+from sparsetoken.support.checks import one_of, whole
 from sparsetoken.support.errors import InvalidInput
 
 HELD_OUT = 0.2  # of the training samples: for epoch and ridge
@@ -74,9 +74,7 @@ def train_architecture(
     owner = "train_architecture"
     if not isinstance(task, Task):
         raise InvalidInput(f"{owner}: task must be a Task, got {task!r}")
-    if name not in ARCHITECTURES:
-        allowed = ", ".join(map(repr, ARCHITECTURES))
-        raise InvalidInput(f"{owner}: name must be one of {allowed}, got {name!r}")
+    one_of(owner, "name", name, ARCHITECTURES)
     dim = whole(owner, "dim", dim, least=1)
     samples = whole(owner, "samples", samples, least=10, why="a fifth is held out")
     repeats = whole(owner, "repeats", repeats, least=1)
