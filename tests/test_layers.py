@@ -47,7 +47,7 @@ ROOMS = {
         "weightings boundary departures universality architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
-    "planning": "trust metrics ridges tuning unknowns report advice plan outlook".split(),
+    "planning": "metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
         "bags mixture whitening poolings training estimators comparison diagnosis findings pilot "
         "storage"

@@ -7,18 +7,18 @@ import re
 import pytest
 
 import sparsetoken as st
-from sparsetoken.planning.trust import scatter, warnings
+from sparsetoken.planning.advice import range_warnings, scatter_warnings
 
 TASK = st.Task(10, 1, 5.0)
 
 
 def test_nothing_to_say_in_the_tested_range():
-    assert list(warnings(TASK, 20, 40, 80)) == []
-    assert list(warnings(TASK, 200, 0, 40)) == []  # no query
-    assert list(warnings(st.Task(360, 6, 5.0), 30, 60, 120)) == []
-    assert list(scatter("test error", 0.1, 0.01, 0.0)) == []
-    assert list(scatter("AUC", 0.9, 0.01, None)) == []
-    assert list(scatter("cost per sample", 3.0, 0.1, None)) == []
+    assert list(range_warnings(TASK, 20, 40, 80)) == []
+    assert list(range_warnings(TASK, 200, 0, 40)) == []  # no query
+    assert list(range_warnings(st.Task(360, 6, 5.0), 30, 60, 120)) == []
+    assert list(scatter_warnings("test error", 0.1, 0.01, 0.0)) == []
+    assert list(scatter_warnings("AUC", 0.9, 0.01, None)) == []
+    assert list(scatter_warnings("cost per sample", 3.0, 0.1, None)) == []
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_nothing_to_say_in_the_tested_range():
     ],
 )
 def test_sentences_name_value_limit_and_consequence(arguments, words):
-    (found,) = warnings(*arguments)
+    (found,) = range_warnings(*arguments)
     assert all(word in found for word in words), found
 
 
@@ -43,7 +43,7 @@ def test_scatter_is_that_of_the_prediction():
     """Where training sets differ much the sentence has the numbers of `predict`."""
     protocol = st.Protocol(query_samples=0.5, readout_samples=0.5, ridge=1e-2)
     here = st.predict(TASK, st.Attention(), protocol, dim=40)
-    found = list(scatter("test error", here.test_error, here.spread, here.useless))
+    found = list(scatter_warnings("test error", here.test_error, here.spread, here.useless))
     assert f"test error {here.test_error:.3g} is a mean" in found[0]
     assert f"deviation of {here.spread:.2g}" in found[0]
     run = st.simulate(TASK, st.Attention(), protocol, dim=40, repeats=60, seed=2)

@@ -13,6 +13,7 @@ from sparsetoken.planning.metrics import Error
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import tuners
 from sparsetoken.theory.alignment import best_steps
+from sparsetoken.theory.asymptotics import solve_many
 
 LOSSES = [st.Logistic(), st.Square(), st.SquaredHinge(), st.Huber()]
 
@@ -104,3 +105,23 @@ def test_the_limit_of_attention_is_near_its_oracle(task):
     """With infinitely many samples a readout is as good as the best one, up to 3 %."""
     tuner = tuners(Setting(100, st.Logistic(), Error()), task)["attention"]
     assert tuner.limit(task) == pytest.approx(st.oracle_error(task, st.Attention()), rel=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "sharpnesses", "tolerance"),
+    [
+        (st.Task(10, 1, 5.0), (2.0, 15.0), 3e-3),
+        (st.Task(30, 3, 3.0), (0.6, 0.8), 5e-3),
+        (st.Task(200, 2, 5.0), (1.0, 1.3), 1.5e-2),  # its standard error is 2 %
+    ],
+)
+def test_the_limit_of_attention_is_the_best_of_a_dense_grid(task, sharpnesses, tolerance):
+    loss = st.Logistic()
+    tuner = tuners(Setting(100, loss, Error()), task)["attention"]
+    errors = []
+    for tau in np.geomspace(*sharpnesses, 12):
+        law = st.Attention(cosine=1.0, sharpness=tau).law(task)
+        fits = solve_many(law, loss, np.geomspace(1e-5, 0.1, 9), np.inf)
+        errors += [law.scores(fit.readout).test_error for fit in fits]
+    assert tuner.limit(task) == pytest.approx(min(errors), rel=tolerance)

@@ -25,7 +25,7 @@ from sparsetoken.app.simulations import Simulations
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, DEFAULTS, PRESETS, State
 from sparsetoken.app.workers import NAMED, Calculator
-from sparsetoken.planning import trust
+from sparsetoken.planning.advice import range_warnings, scatter_warnings
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_ready
 from sparsetoken.theory.prediction import predict
@@ -242,8 +242,8 @@ def doubts(state: State) -> str:
         return f"At d = {state.dim}: so few samples per dimension are none."
     here = predict(state.task, state.attention, state.protocol, state.dim)
     mean, limit = here.test_error, numbers.chosen(state)["attention"]["test_error"]
-    words = list(trust.scatter("attention's test error", mean, here.spread, here.useless))
-    words += trust.warnings(state.task, state.dim, *counts)
+    words = list(scatter_warnings("attention's test error", mean, here.spread, here.useless))
+    words += range_warnings(state.task, state.dim, *counts)
     if abs(mean - limit) > max(0.1 * limit, 4 * mean.standard_error):
         words.insert(0, f"attention's mean test error is {mean:.3g}, not {limit:.3g}")
     return f"At d = {state.dim}: {'; '.join(words)}." if words else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 SIMPLEST = "pooled"
 EDGE = 0.01  # by this part another must be better, or the simplest is recommended
+# What may disappoint. Finite size is in the numbers themselves; what is left to warn of is what was
+# tested only so far (docs/trust.md has the experiments): very few dimensions, where noise that is
+# not Gaussian is not averaged out, a handful of samples of a class, samples far longer than their
+# dimension.
+_LEAST_DIM = 20  # the smallest dimension with other noise than Gaussian in that test
+_FEWEST = 5  # samples of a class; with fewer, training sets have little in common
+_LONGEST = 12  # tokens per dimension, the most in that test
+_WIDE = 0.25  # of a value: a spread worth a sentence
+_OFTEN = 0.01  # a chance worth a sentence
 
 
 @dataclass(frozen=True)
@@ -200,3 +209,55 @@ def recommended(burdens: Mapping[str, float]) -> str | None:
         if (1 - EDGE) * burdens[SIMPLEST] <= burdens[least]:
             return SIMPLEST
     return least
+
+
+def scatter_warnings(
+    words: str, value: float, spread: float, useless: float | None
+) -> Iterator[str]:
+    """How much training sets of that size differ, if it is much; a chance of a useless query.
+
+    >>> list(scatter_warnings("test error", 0.04, 0.02, 0.06))[0]
+    'training sets of this size differ much: test error 0.04 is a mean, with a standard deviation \
+of 0.02 between them'
+    """
+    room = min(value, 1 - value) if value < 1 else value  # a cost may be above 1
+    if spread > _WIDE * room:
+        yield (
+            f"training sets of this size differ much: {words} {value:.3g} is a mean, with a "
+            f"standard deviation of {spread:.2g} between them"
+        )
+    if useless is not None and useless > _OFTEN:
+        yield (
+            f"{useless:.0%} of training sets give a query that does not help: with it attention is "
+            "no better than mean pooling"
+        )
+
+
+def range_warnings(task: Task, dim: int, query_count: int, readout_count: int) -> Iterator[str]:
+    """Sentences on what is outside the range in which predictions were tested; mostly none.
+
+    `query_count` is 0 for a classifier that learns no query.
+
+    >>> list(range_warnings(Task(10, 1, 5.0), 200, query_count=400, readout_count=800))
+    []
+    """
+    if dim < _LEAST_DIM:
+        yield (
+            f"dim={dim} is small (below {_LEAST_DIM}): noise that is not Gaussian is not averaged "
+            "out, single training runs scatter widely"
+        )
+    rarer = min(task.prevalence, 1 - task.prevalence)
+    name = "positive" if task.prevalence <= 0.5 else "negative"
+    stages = {"query": query_count, "readout": readout_count}
+    few = {stage: count for stage, count in stages.items() if 0 < count * rarer < _FEWEST}
+    if few:
+        stage = min(few, key=few.__getitem__)
+        yield (
+            f"about {few[stage] * rarer:.2g} of the {few[stage]} samples for the {stage} will be "
+            f"{name} (below {_FEWEST}): training sets have little in common, means say little"
+        )
+    if task.length > _LONGEST * dim:
+        yield (
+            f"length={task.length} is more than {_LONGEST} times dim={dim}, the most that was "
+            "tested: the query may align less than predicted"
+        )

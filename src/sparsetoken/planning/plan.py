@@ -15,8 +15,7 @@ from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
-from sparsetoken.planning import trust
-from sparsetoken.planning.advice import Check, Option, Plan
+from sparsetoken.planning.advice import Check, Option, Plan, range_warnings, scatter_warnings
 from sparsetoken.planning.metrics import metric_of
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Tuned, Tuner, tuners
@@ -255,9 +254,9 @@ def _warnings(advice: Plan) -> Iterator[str]:
     if best is not None and best.tuned is not None:
         tuned = best.tuned
         useless = metric.useless(tuned.prediction)
-        yield from trust.scatter(metric.words, tuned.value, tuned.spread, useless)
+        yield from scatter_warnings(metric.words, tuned.value, tuned.spread, useless)
         counts = tuned.query_count, tuned.readout_count
-        yield from trust.warnings(advice.answer, advice.dim, *counts)
+        yield from range_warnings(advice.answer, advice.dim, *counts)
 
 
 def _turned_away(task: Task, tuned: Tuned) -> Iterator[str]:

@@ -31,17 +31,16 @@ from sparsetoken.planning.ridges import Draft, Setting, badnesses, best_ridge, r
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.alignment import Steps, best_steps
+from sparsetoken.theory.asymptotics import solve_many
 from sparsetoken.theory.finite_size import FinitePrediction, finite_predictions
 from sparsetoken.theory.query_spread import NORMALS, few_queries, spread_queries
 
-_LIMIT_RIDGES = np.array([1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3])  # with n = ∞ it moves the threshold
+_LIMIT_RIDGES = np.array([1e-5, 0.3])  # the least and the most, with infinitely many samples
 _LIMIT_SHARPNESSES = (0.1, 0.4, 1.2, 3.5, 10.0, 40.0)
+_LIMIT_STEPS = 5  # of that search: on drafts, whose errors are counts, more gain nothing
 _SHARES = (0.01, 0.99)
 _SHARPNESSES = (1e-3, 50.0)
 _LARGEST_STEP = 1e9  # that a protocol takes
-# With infinitely many samples an error is a count of the cloud's points: finer than this, in log
-# sharpness, its draft has steps and no slope.
-_LIMIT_FINE = 0.1
 _MOST_RIDGE = 1000.0  # `Vectorized` has L features a dimension to hold down
 # Radii of a search, in log sharpness and the logit of the share: from nothing, along the valley of
 # a start, near it.
@@ -269,28 +268,38 @@ class QueryTuner(Tuner):
         return self._predicted(task, protocol, counts, knobs)
 
     def limit(self, task: Task) -> float:
-        """Cosine 1, the best sharpness."""
+        """Cosine 1, the best sharpness, the best ridge.
 
-        def badness(law: FeatureLaw, small: FeatureLaw, ridges: FloatArray) -> float:
-            draft = Draft(self.setting, task, small, law, math.inf)
-            return float(badnesses(draft, ridges).min())
+        Only the signal's direction tells the classes apart: a ridge moves the threshold and nothing
+        else, and every threshold between those of two ridges is that of a third.
+        """
+        metric, loss = self.setting.metric, self.setting.loss
+
+        def badness(law: FeatureLaw, small: FeatureLaw, thresholds: int) -> float:
+            least, most = (fit.readout for fit in solve_many(small, loss, _LIMIT_RIDGES, math.inf))
+            ratio = math.hypot(*least.weights) / max(math.hypot(*most.weights), 1e-300)
+            # close to the least ridge's, where the best mostly is, they are closer to each other
+            shares = np.linspace(0, 1, thresholds if metric.own_threshold else 1) ** 2
+            biases = least.bias + shares * (ratio * most.bias - least.bias)
+            scores = (law.scores(least._replace(bias=float(bias))) for bias in biases)
+            return min(map(metric.badness_of, scores))
 
         def objective(x: float) -> float:
             tau = math.exp(x)
             law = self.classifier.draft(task, Query(tau, tau, tau))
-            return badness(law, law.selected(*law.draft_selection()), _LIMIT_RIDGES[::2])
+            small = law.selected(*law.draft_selection())
+            return badness(law, small, thresholds=9)
 
         grid = np.log(_LIMIT_SHARPNESSES)
         values = [objective(x) for x in grid]
         middle = min(max(int(np.argmin(values)), 1), len(grid) - 2)
         lowest = minimize_scalar(
             objective, bounds=(grid[middle - 1], grid[middle + 1]), method="bounded",
-            options={"xatol": _LIMIT_FINE},
+            options={"maxiter": _LIMIT_STEPS},
         )  # fmt: skip
-        best = lowest.x if lowest.fun < min(values) else grid[np.argmin(values)]
-        tau = math.exp(best)
+        tau = math.exp(lowest.x if lowest.fun < min(values) else grid[np.argmin(values)])
         law = self.classifier.law(task, Query(tau, tau, tau))
-        return self.setting.metric.badness(badness(law, law.compressed, _LIMIT_RIDGES))
+        return metric.badness(badness(law, law.refined, thresholds=33))
 
 
 @lru_cache(maxsize=1)
