@@ -243,7 +243,7 @@ def hidden_pair(
     return m * x + root * deviation * one, m * y + root * (along * one + across * two)
 
 
-def row_blocks(draws: int, width: int) -> list[slice]:
-    """Slices of at most 4096 rows and about 2^19 numbers: temporaries stay small, and in cache."""
-    size = min(max(1, (1 << 19) // max(width, 1)), 1 << 12)
+def row_blocks(draws: int, width: int, numbers: int = 1 << 19) -> list[slice]:
+    """Slices of at most 4096 rows and so many numbers: temporaries stay small, and in cache."""
+    size = min(max(1, numbers // max(width, 1)), 1 << 12)
     return [slice(start, min(start + size, draws)) for start in range(0, draws, size)]
