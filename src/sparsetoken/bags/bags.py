@@ -221,7 +221,7 @@ def scikit_learn_checks() -> Iterator[None]:
         raise InvalidInput(str(error)) from error
 
 
-def two_classes(y: Any, count: int, who: str, fewest: int = 1) -> tuple[Any, FloatArray]:
+def two_classes(y: Any, count: int, who: str, fewest: int = 1) -> tuple[NDArray[Any], FloatArray]:
     """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,).
 
     Refused are labels with fewer than `fewest` bags of a class.

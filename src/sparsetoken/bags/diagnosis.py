@@ -15,7 +15,7 @@ import numpy as np
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.mixture import Mixture, cumulative
 from sparsetoken.bags.whitening import Whitening
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import FloatArray, IntArray
 
 _SURE = 4.0  # standard errors from which a deviation is not chance
 _SHARED = 0.1  # of the variance of a mean token, that shared parts of tokens may add
@@ -99,7 +99,7 @@ def distance(counts: FloatArray, mixture: Mixture) -> float:
 
 
 def problems(
-    measured: Diagnosis, lengths: FloatArray, noise_tokens: int, signal_tokens: int
+    measured: Diagnosis, lengths: IntArray, noise_tokens: int, signal_tokens: int
 ) -> Iterator[str]:
     """What does not fit, in sentences."""
     (least, greatest), (low, high) = measured.variances, measured.edges

@@ -28,7 +28,7 @@ from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.poolings import TrainingData, refined, two_step_query
 from sparsetoken.bags.whitening import Moments, Whitening
 from sparsetoken.model.task import Task
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.checks import real, whole
 
 _ROUNDS = 3
@@ -255,7 +255,7 @@ def _diagnosed(
     noise: Bags,
     mixtures: Mixture,
     gain: tuple[float, float],
-    lengths: Any,
+    lengths: IntArray,
 ) -> Diagnosis:
     quiet = [half.bags[half.labels < 0] for half in halves]
     ends, edges = np.swapaxes(

@@ -221,18 +221,14 @@ def softmax_sums(tokens: Tokens, sharpness: float) -> SoftmaxSums:
         if tokens.hidden:
             t = seen[:, -1]
             scale = np.exp(sharpness * (t - top))
-            below, centred = _hidden_softmax(rows_of(tokens, rows), t, sharpness)
+            means = hidden_moments(t, sharpness)[:2]  # of e^{s(g−t)} and (g−t)e^{s(g−t)}
+            squares = hidden_moments(t, 2 * sharpness)
+            below, centred = hidden_pair(rows_of(tokens, rows), *means, *squares)
+            below = np.maximum(below, 0.0)
             total += scale * below
             first += scale * (centred + t * below)
         log_total[rows], mean[rows] = sharpness * top + np.log(total), first / total
     return SoftmaxSums(log_total, mean)
-
-
-def _hidden_softmax(tokens: Tokens, t: FloatArray, s: float) -> tuple[FloatArray, FloatArray]:
-    """Σ e^{s(g−t)} and Σ (g−t)e^{s(g−t)} over the hidden tokens."""
-    mean, slope, _ = hidden_moments(t, s)
-    total, centred = hidden_pair(tokens, mean, slope, *hidden_moments(t, 2 * s))
-    return np.maximum(total, 0.0), centred
 
 
 def hidden_pair(
@@ -247,7 +243,7 @@ def hidden_pair(
     return m * x + root * deviation * one, m * y + root * (along * one + across * two)
 
 
-def row_blocks(draws: int, width: int) -> list[slice]:
-    """Slices of at most 4096 rows and about 2^19 numbers: temporaries stay small, and in cache."""
-    size = min(max(1, (1 << 19) // max(width, 1)), 1 << 12)
+def row_blocks(draws: int, width: int, numbers: int = 1 << 19) -> list[slice]:
+    """Slices of at most 4096 rows and so many numbers: temporaries stay small, and in cache."""
+    size = min(max(1, numbers // max(width, 1)), 1 << 12)
     return [slice(start, min(start + size, draws)) for start in range(0, draws, size)]

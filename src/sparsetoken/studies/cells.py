@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
@@ -113,7 +114,7 @@ class Cell(Question):
         return values | (field_values(self.test_task, "test_") if self.test_task else {})
 
     @property
-    def shares(self) -> tuple[Any, ...]:
+    def shares(self) -> Hashable:
         """Equal for cells whose work has something in common: the law, in theory."""
         recipe = replace(self.protocol, readout_samples=1.0, ridge=1.0)
         return (self.kind, self.task, self.classifier, recipe, self.dim, self.sampler)

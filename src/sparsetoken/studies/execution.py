@@ -9,7 +9,7 @@ most three times, then it is a failed row, and the sweep goes on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -53,7 +53,7 @@ def answers(units: list[Unit], executor: Executor | int | None) -> Generator[Row
 
     `executor` is None (here, one after the other), a number of processes, or any executor.
     """
-    laws: dict[Any, list[Unit]] = {}
+    laws: dict[Hashable, list[Unit]] = {}
     for unit in units:
         laws.setdefault(unit.cell.shares, []).append(unit)
     queues = list(laws.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,7 @@ class OracleCell(Question):
         return {"kind": "oracle", "classifier": classifier, **task, **own}
 
     @property
-    def shares(self) -> Any:
+    def shares(self) -> Hashable:
         """The drawn tokens."""
         return ("oracle", self.task.length, self.task.sparsity, self.classifier)
 
@@ -92,7 +93,7 @@ class DetectionCell(Question):
         return {"kind": "detection", "test": self.test, **field_values(self.task), **own}
 
     @property
-    def shares(self) -> Any:
+    def shares(self) -> Hashable:
         """The drawn tokens."""
         return ("detection", self.task.length, self.task.sparsity)
 

@@ -12,7 +12,7 @@ import json
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ class Question(ABC):
         return 1
 
     @property
-    def shares(self) -> Any:
+    def shares(self) -> Hashable:
         """Equal for questions whose work has something in common, such as a law."""
         return None
 
@@ -134,9 +134,7 @@ def kept_keys(
 def plain(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as a table shows them: sequences become text."""
     return {
-        name: json.dumps(value)
-        if isinstance(value, Sequence) and not isinstance(value, str)
-        else value
+        name: json.dumps(value) if isinstance(value, list | tuple) else value
         for name, value in parameters.items()
     }
 
@@ -146,7 +144,7 @@ def field_values(thing: Any, prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}{field.name}": bare(getattr(thing, field.name)) for field in fields(thing)}
 
 
-def bare(value: Any) -> Any:
+def bare(value: object) -> Any:
     """A parameter as a number, text or None; a law or a weighting by its code."""
     if isinstance(value, np.generic):
         return value.item()

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sparsetoken.studies.questions import Question, Row, Unit, answer, kept_keys, units_of
+from sparsetoken.studies.questions import Question, Unit, answer, kept_keys, units_of
 from sparsetoken.studies.store import Store
 from sparsetoken.support.errors import WorkerDied
 from sparsetoken.support.processes import Worker
@@ -126,11 +126,10 @@ def _timed(units: list[Unit], patience: float) -> tuple[float, float] | None:
     worker = Worker()
 
     def seconds(unit: Unit) -> float:
-        row: Row = worker.run(answer, unit, timeout=max(0.0, end - time.monotonic()))
-        return row.seconds
+        return worker.run(answer, unit, timeout=max(0.0, end - time.monotonic())).seconds
 
     warm: list[float] = []
-    laws: dict[Any, float] = {}
+    laws: dict[Hashable, float] = {}
     measured = None
     try:
         for unit in (units[place] for place in places):

@@ -48,6 +48,7 @@ START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 _FALSE_STARTS = 4  # in a row: as many as a sweep tries a row whose process dies
 
 Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
 class Reply(NamedTuple):
@@ -77,7 +78,7 @@ class Worker:
         self._end = Finalize(self, _end, (self._process,), exitpriority=0)
 
     @property
-    def handles(self) -> tuple[Any, int]:
+    def handles(self) -> tuple[Connection, int]:
         """To wait for: an answer, the process' end."""
         return self._pipe, self._process.sentinel
 
@@ -120,11 +121,12 @@ class Worker:
         return reply.value
 
     def run(
-        self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None
-    ) -> Any:
+        self, function: Callable[..., Value], *arguments: Any, timeout: float | None = None
+    ) -> Value:
         """The result of this task, if no other is under way."""
         self.submit(function, *arguments)
-        return self.result(timeout)
+        value: Value = self.result(timeout)
+        return value
 
     def kill(self) -> None:
         """End the process, whatever it does; any thread may."""
