@@ -115,17 +115,15 @@ class Metric(ABC):
     def checked_target(self, task: Task, target: float) -> float:
         """A target between the perfect and what takes no data at all."""
         field, (worst, guesser) = target_argument(self.name), self.baseline(task)
-        bounds: Bounds = {"below": 1} if self.higher_is_better else {}
-        target = real("plan", field, target, **bounds)
-        if not self.higher_is_better and target <= 0:
+        up = self.higher_is_better
+        target = real("plan", field, target, **(Bounds(below=1) if up else Bounds()))
+        if not up and target <= 0:
             raise InvalidInput(
                 f"plan: {field} must be above 0 (no number of samples gets there), got {target:g}; "
                 "ask for a small one instead"
             )
         if self.badness(target) >= worst:
-            side, wish = "below", "less, or for target_auc"
-            if self.higher_is_better:
-                side, wish = "above", "more"
+            side, wish = ("above", "more") if up else ("below", "less, or for target_auc")
             raise InvalidInput(
                 f"plan: {field} must be {side} {self.badness(worst):g} ({guesser} reaches that "
                 f"without any data), got {target:g}; ask for {wish}"

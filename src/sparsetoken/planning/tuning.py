@@ -143,22 +143,19 @@ class Tuner(ABC):
 class ReadoutTuner(Tuner):
     """A classifier without a query to learn: all samples teach the readout."""
 
-    def _draft(self, task: Task, n: float) -> Draft:
-        law = self.classifier.law(task)
-        return Draft(self.setting, task, law.compressed, law, n, _MOST_RIDGE)
-
     def search(
         self, task: Task, n: float, start: Knobs | None = None, reach: Reach = _WHOLE
     ) -> Knobs:
-        # a wide search takes milliseconds: no start is needed
-        return Knobs(best_ridge(self._draft(task, n), None)[0])
+        return self.draft(task, n).knobs  # it takes milliseconds: no start is needed
 
-    def draft(self, task: Task, n: float, knobs: Knobs) -> Trial:
-        ridge, badness = best_ridge(self._draft(task, n), knobs.ridge)
+    def draft(self, task: Task, n: float, knobs: Knobs | None = None) -> Trial:
+        law = self.classifier.law(task)
+        draft = Draft(self.setting, task, law.compressed, law, n, _MOST_RIDGE)
+        ridge, badness = best_ridge(draft, None if knobs is None else knobs.ridge)
         return Trial(badness, Knobs(ridge))
 
     def rough(self, task: Task, n: float) -> float:
-        return best_ridge(self._draft(task, n), None)[1]
+        return self.draft(task, n).badness
 
     def predict(self, task: Task, n: int, knobs: Knobs) -> Tuned:
         knobs = self.draft(task, n, knobs).knobs
@@ -322,11 +319,10 @@ def _outside(share: float, sharpness: float) -> FloatArray:
 
 def tuners(setting: Setting, task: Task) -> dict[str, Tuner]:
     """One for each classifier that has a theory for the task, by name."""
-    found: dict[str, Tuner] = {}
-    for name in CLASSIFIERS:
-        classifier = CLASSIFIERS.make(name, weighting=setting.weighting)
-        if classifier.learns_query:  # its law refuses a task that it is impossible for
-            found[name] = QueryTuner(setting, name, classifier)
-        elif classifier.possible(task) is None:
-            found[name] = ReadoutTuner(setting, name, classifier)
-    return found
+    kinds = {name: CLASSIFIERS.make(name, weighting=setting.weighting) for name in CLASSIFIERS}
+    return {
+        name: (QueryTuner if kind.learns_query else ReadoutTuner)(setting, name, kind)
+        for name, kind in kinds.items()
+        # the law of one with a query refuses a task that it is impossible for
+        if kind.learns_query or kind.possible(task) is None
+    }

@@ -82,7 +82,7 @@ class Unknown(ABC):
 
     def burden(self, needed: float) -> float:
         """The classifier that has the least of it is recommended."""
-        return needed
+        return math.exp(self.ease(needed))
 
     def ease(self, x: float) -> float:
         """Of a value."""
@@ -197,9 +197,6 @@ class Length(Unknown):
     def ease(self, x: float) -> float:
         return -math.log(x)
 
-    def burden(self, needed: float) -> float:
-        return 1 / needed
-
     def enough(self, needed: float, reached: str, split: str) -> str:
         return f"with up to {needed:.0f} tokens {reached} is reached{split}"
 
@@ -240,9 +237,8 @@ def learnable(tuner: Tuner, unknown: Unknown, target: Target, ease: float) -> Pl
             break
         ease += _STEP
     ease = min(ease, unknown.easiest)
-    return Place(
-        ease, tuner.search(*unknown.at(ease), reach=Reach(FAR, FAR))
-    )  # it will be left at once
+    knobs = tuner.search(*unknown.at(ease), reach=Reach(FAR, FAR))  # they will be left at once
+    return Place(ease, knobs)
 
 
 def approach(
@@ -261,7 +257,7 @@ def approach(
             break
         radius = ALONG if moved > 0.1 else NEAR
         knobs = tuner.search(*unknown.at(here.ease), here.knobs, Reach(radius, 0.5 * radius))
-        here = Place(here.ease, knobs)
+        here = here._replace(knobs=knobs)
     return here
 
 
