@@ -25,10 +25,10 @@ def run(capsys, *arguments):
 def test_predict_prints_what_the_library_computes(capsys):
     code, out, _ = run(capsys, "predict", *TASK, "--curve", "1", "4", "inf", "--json")
     rows = json.loads(out)
-    assert code == 0 and len(rows) == 9
+    assert code == 0 and len(rows) == 3 * len(list(st.CLASSIFIERS))
     protocol = st.Protocol()
     for row in rows:
-        classifier = getattr(st, row["classifier"].capitalize())()
+        classifier = st.CLASSIFIERS.make(row["classifier"])
         samples = float(row["readout_samples"])
         want = st.predict(st.Task(10, 1, 5.0), classifier, protocol.with_readout_samples(samples))
         assert row["test_error"] == pytest.approx(want.test_error, abs=1e-10)
@@ -55,7 +55,7 @@ def test_simulate_prints_theory_beside_what_the_library_simulates(capsys):
     assert code == 0 and err == ""
     protocol = st.Protocol(ridge=0.01)
     for row in rows:
-        classifier = getattr(st, row["classifier"].capitalize())()
+        classifier = st.CLASSIFIERS.make(row["classifier"])
         task = st.Task(10, 1, 5.0)
         wanted = st.simulate(task, classifier, protocol, 60, 4, seed=3)
         assert row["simulation"] == pytest.approx(wanted.mean(row["quantity"]), rel=1e-9)
@@ -83,7 +83,7 @@ def test_simulate_says_which_repeats_have_no_fit(capsys):
 def test_oracle(capsys):
     code, out, _ = run(capsys, "oracle", *TASK, "--error", "0.05", "--json")
     rows = {row["classifier"]: row for row in json.loads(out)}
-    assert code == 0 and set(rows) == {"attention", "vectorized", "pooled", "bayes"}
+    assert code == 0 and set(rows) == {*st.CLASSIFIERS, "bayes"}
     assert rows["pooled"]["error"] == pytest.approx(0.21459765022, abs=1e-10)
     assert rows["pooled"]["standard_error"] == 0
     assert rows["attention"]["error"] < rows["pooled"]["error"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import shlex
 import subprocess
@@ -54,7 +55,7 @@ def test_there_is_a_recipe_for_everything():
 def test_a_loss(tmp_path):
     (output,) = follow("loss", tmp_path)
     rows = json.loads(output)
-    assert {row["classifier"] for row in rows} == {"attention", "vectorized", "pooled"}
+    assert {row["classifier"] for row in rows} == set(st.CLASSIFIERS)
     agree(rows)
 
 
@@ -66,6 +67,8 @@ def test_a_classifier(tmp_path):
     assert 2 < capacity[0]["capacity"] < 10  # two for labels without a signal (Cover)
     errors = {row["classifier"]: row["error"] for row in oracle}
     # half the positive samples have no signal in the first token, whatever is done
+    strengths = {row["classifier"]: row["strength_needed"] for row in oracle}
+    assert float(strengths["first-token"]) == math.inf > float(strengths["pooled"])
     assert 0.25 < errors["first-token"] < 0.3 and errors["bayes"] < errors["first-token"]
 
 

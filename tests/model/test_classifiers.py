@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ class ClassifierContract:
     @pytest.mark.parametrize("places", [None, (5, 1, 1, 2)])
     @pytest.mark.parametrize("label", [1.0, -1.0])
     def test_moments_of_features_are_those_of_the_law(self, label, places):
-        """Mean and variance of ⟨w, f⟩ for a random readout, one class at a time."""
+        """Mean and variance of ⟨w, f⟩ for a readout along the signal, one class at a time."""
         dim, n = 5, 60_000
         task = st.Task(4, 2, 2.5, prevalence=0.5, places=places)
         sample = task.sample(n, dim, rng=7, signal=np.eye(dim)[0])
@@ -53,8 +54,29 @@ class ClassifierContract:
         assert abs(scores.var() - variance) < 4.5 * np.sqrt(fourth / len(scores)) + 1e-3 * variance
 
     def random_readout(self, size, task):
+        """Of size one in all directions, and not small along the signal: the first of each d."""
         weights = np.random.default_rng(11).normal(size=size)
+        weights[:: size // max(1, size // 5)] += 1.5
         return weights, np.linalg.norm(weights)
+
+    def test_draws_are_those_of_the_law(self):
+        """Means and scales of draws in each class, where both have the same directions."""
+        task, rng = st.Task(4, 2, 2.5), np.random.default_rng(3)
+        labels = np.repeat([1.0, -1.0], 20_000)
+        law = self.classifier.draft(task)
+        drawn = self.classifier.draw(task, labels, rng)
+        assert drawn.means.shape[1] == law.means.shape[1]
+        np.testing.assert_array_equal(drawn.noisy, law.noisy)
+        for label in (1.0, -1.0):
+            rows, side = labels == label, law.labels == label
+            weights = law.weights[side] / law.weights[side].sum()
+            for values, atoms in (
+                (drawn.means[rows], law.means[side]),
+                (drawn.means[rows] ** 2, law.means[side] ** 2),
+                (drawn.scales[rows, None], law.scales[side, None]),
+            ):
+                error = values.std(axis=0) / np.sqrt(len(values)) + 1e-3
+                assert np.all(np.abs(values.mean(axis=0) - weights @ atoms) < 4.5 * error)
 
     def test_law_is_a_valid_probability(self):
         law = self.classifier.law(st.Task(6, 2, 3.0, prevalence=0.2))
@@ -93,6 +115,23 @@ class ClassifierContract:
         for f in (law.means[:, 0], law.means[:, 0] ** 2, law.means[:, -1], law.scales):
             one, two = (2 * law.weights[side] @ f[side] for side in (up, down))
             assert one == pytest.approx(two, abs=1e-3)
+
+
+class Exaggerated(st.Pooled):
+    """Its law has a mean that its features do not have."""
+
+    def law(self, task, query=None):
+        law = super().law(task)
+        return replace(law, means=1.2 * law.means)
+
+
+def test_the_contract_sees_a_wrong_law():
+    contract = TestPooled()
+    contract.classifier = Exaggerated()
+    with pytest.raises(AssertionError):
+        contract.test_moments_of_features_are_those_of_the_law(1.0, None)
+    with pytest.raises(AssertionError):
+        contract.test_draws_are_those_of_the_law()
 
 
 class TestPooled(ClassifierContract):

@@ -24,6 +24,7 @@ from sparsetoken.support.estimate import Estimate
 
 _SHARPNESS = np.append(0.0, np.geomspace(0.03, 30.0, 25))
 _FARTHEST = 1e300  # a cut at infinity, as a number
+_STRONG = 1e4  # a strength beside which all noise is nothing: what is left is the floor
 _FEW = 10  # errors counted, below which those that did not occur may be what matters
 
 
@@ -58,6 +59,8 @@ class LawOracle:
 
     def threshold(self, error: float) -> Estimate:
         draws = self._draws(1.0, few=True)
+        if self.error(_STRONG, few=draws > 0) >= error:
+            return Estimate(math.inf)
         if not draws:
             return Estimate(crossing(self.error, error, 1e-12))
         if error < _FEW / draws:

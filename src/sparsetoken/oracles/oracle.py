@@ -140,8 +140,8 @@ def signal_threshold(
     Returns
     -------
     Estimate
-        θ; 0 for an error that needs no signal (at least min(π, 1−π)). Its standard error is that of
-        the error, divided by |d error/dθ|.
+        θ; 0 for an error that needs no signal (at least min(π, 1−π)), inf for one that no strength
+        reaches. Its standard error is that of the error, divided by |d error/dθ|.
 
     Raises
     ------
