@@ -23,6 +23,12 @@ def test_atoms_average_what_scipy_does():
     assert weights @ values == pytest.approx(1.5) and len(values) == 6
 
 
+@pytest.mark.parametrize("weights", [np.array([1.0, 3.0]), [1, 3], (1.0, 3.0)])
+def test_a_discrete_law_is_given_as_arrays_or_lists(weights):
+    assert st.Discrete(np.array([3.0, 5.0]), weights).mean() == 4.5
+    assert st.Discrete([3.0, 5.0], None) == st.Discrete([3.0, 5.0]) == st.Discrete([5, 3], ())
+
+
 def test_draws_have_the_law():
     rng = np.random.default_rng(0)
     gamma = scipy.stats.gamma(4, scale=0.7)

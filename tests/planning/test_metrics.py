@@ -76,6 +76,30 @@ class BalancedError(Metric):
         return Baseline(0.5, "a coin")
 
 
+@dataclass(frozen=True)
+class WeightedError(BalancedError):
+    """Misses count so many times as much as false alarms."""
+
+    times: float
+
+    def value(self, scores):
+        misses, alarms = scores.false_negative_rate, scores.false_positive_rate
+        return (self.times * misses + alarms) / (self.times + 1)
+
+
+def test_a_metric_with_a_field_is_given_itself():
+    task = st.Task(4, 1, 5.0, 0.3)
+    one, same = (
+        st.plan(task, 30, samples=200, metric=metric, check=False)
+        for metric in (WeightedError(1.0), BalancedError())
+    )
+    assert one.best.value == pytest.approx(same.best.value, rel=0.02)  # tuned to a flat optimum
+    assert st.plan(task, 30, metric=WeightedError(3.0), target=0.2, check=False).best.needed > 10
+    assert "WeightedError" in repr(one.metric)
+    with pytest.raises(InvalidInput, match=r"plan: target_error must be None with metric=Weighted"):
+        st.plan(task, 30, metric=WeightedError(3.0), target_error=0.1)
+
+
 def test_a_new_metric_is_one_class_and_one_entry(monkeypatch, capsys):
     """Planned for, forward and inverse, and known to the command line; what is promised is what
     simulated runs have."""

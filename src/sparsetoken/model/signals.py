@@ -58,7 +58,8 @@ class Discrete(Varying):
 
     def __post_init__(self) -> None:
         values = _numbers("values", self.values)
-        weights = _numbers("weights", self.weights or ()) or (1.0,) * len(values)
+        weights = () if self.weights is None else _numbers("weights", self.weights)
+        weights = weights or (1.0,) * len(values)
         if not values or len(values) > _MOST_ATOMS:
             raise InvalidInput(
                 f"Discrete: values must be 1 to {_MOST_ATOMS} numbers, got {len(values)}"

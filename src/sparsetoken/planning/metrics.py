@@ -18,15 +18,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.model.names import Names
+from sparsetoken.model.names import CLASSIFIERS, Names
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
 from sparsetoken.simulation.results import Simulation
-from sparsetoken.support.checks import Bounds, real, settle
+from sparsetoken.support.checks import Bounds, real, refusal, settle
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.finite_size import FinitePrediction
@@ -165,11 +164,12 @@ class Error(Metric):
             )
 
     def oracles(self, task: Task, weighting: Weighting) -> dict[str, Callable[[], float]]:
-        kinds: dict[str, Classifier] = {"attention": Attention(weighting=weighting)}
-        if task.is_plain:
-            kinds["vectorized"] = Vectorized()
-        kinds["pooled"] = Pooled()
-        tests = {name: partial(oracle_error, task, kind) for name, kind in kinds.items()}
+        kinds = {name: CLASSIFIERS.make(name, weighting=weighting) for name in CLASSIFIERS}
+        tests: dict[str, Callable[[], float]] = {
+            name: partial(oracle_error, task, kind)
+            for name, kind in kinds.items()
+            if kind.possible(task) is None
+        }
         return {**tests, "bayes": partial(bayes_error, task)}
 
 
@@ -278,15 +278,22 @@ def target_argument(name: str) -> str:
 
 
 def metric_of(
-    name: str | None,
+    name: str | Metric | None,
     target: float | None,
     targets: Mapping[str, float | None],
     arguments: Mapping[str, float | None],
 ) -> tuple[Metric, float | None]:
     """The one thing that was asked for and the value to reach, checked but for the latter.
 
-    `target` is that of `name`, `targets` have their metrics' names, `arguments` are their fields.
+    `target` is that of `name`, `targets` have their metrics' names, `arguments` are their fields. A
+    metric that is given itself needs nothing but a `target`.
     """
+    if isinstance(name, Metric):
+        others = {**{target_argument(key): value for key, value in targets.items()}, **arguments}
+        for key, value in others.items():
+            if value is not None:
+                raise refusal("plan", key, value, f"None with metric={name!r}")
+        return name, target
     goals = {target_argument(key): key for key, value in targets.items() if value is not None}
     if target is not None:
         goals = {"target": name or "error", **goals}

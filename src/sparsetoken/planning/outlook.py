@@ -170,7 +170,7 @@ def capacities(plan: Plan) -> dict[str, float]:
 
 
 def crossover(plan: Plan) -> float:
-    """The number of samples from which attention is recommended over pooling; inf if never.
+    """The number of samples from which attention is recommended over all others; inf if never.
 
     To a percent or so, from drafts, where predictions do not contradict them; takes some seconds.
 
@@ -196,10 +196,9 @@ def crossover(plan: Plan) -> float:
     """
     task = plan.answer
     by_name = tuners(plan.setting, task)
-    rivals = [by_name["pooled"]]
     # with uniform places it has the same signal as the mean and more noise
-    if not task.uniform_places and "vectorized" in by_name:
-        rivals.append(by_name["vectorized"])
+    beaten = {"vectorized"} if task.uniform_places else set()
+    rivals = [by_name[name] for name in by_name if name not in {"attention", *beaten}]
     with one_blas_thread():
         return _crossover(by_name["attention"], rivals, Samples(task, plan.dim, 0))
 

@@ -16,7 +16,7 @@ from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning.advice import Check, Option, Plan, range_warnings, scatter_warnings
-from sparsetoken.planning.metrics import metric_of
+from sparsetoken.planning.metrics import Metric, metric_of
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Tuned, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, UNKNOWNS, Unknown, solve_for
@@ -44,7 +44,7 @@ def plan(
     target_cost: float | None = None,
     cost_false_positive: float | None = None,
     cost_false_negative: float | None = None,
-    metric: str | None = None,
+    metric: str | Metric | None = None,
     target: float | None = None,
     unknown: Literal["samples", "strength", "length"] | None = None,
     loss: Loss | None = None,
@@ -76,8 +76,9 @@ def plan(
         Goes with sensitivity.
     cost_false_positive, cost_false_negative : float
         Go with cost; 1 if only the other is given.
-    metric : str
-        Without a target: "error" (the default), "auc", "average precision", "sensitivity", "cost".
+    metric : str or Metric
+        Without a target: "error" (the default), "auc", "average precision", "sensitivity", "cost",
+        or another name in `METRICS`; or a metric itself, of your own say.
     target : float
         The value of `metric` to reach: the same as the argument named after it.
     unknown : str
