@@ -22,7 +22,7 @@ ROOMS = {
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
-        "compression law attention classifiers names protocol queries"
+        "compression law attention classifiers vectorized names protocol queries"
     ).split(),
     "theory": (
         "query_spread alignment capacity saddle newton fit asymptotics fluctuations "
@@ -93,7 +93,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
         for name in ("bags", "whitening", "poolings", "estimators", "comparison", "storage")
     },
 }
-NOT_THEORY_OF_LAWS = {"task", "classifiers", "protocol"}
+NOT_THEORY_OF_LAWS = {"task", "classifiers", "vectorized", "protocol"}
 
 
 def files():

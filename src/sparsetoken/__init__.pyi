@@ -21,7 +21,6 @@ from .model.classifiers import Attention as Attention
 from .model.classifiers import Classifier as Classifier
 from .model.classifiers import Pooled as Pooled
 from .model.classifiers import Query as Query
-from .model.classifiers import Vectorized as Vectorized
 from .model.law import FeatureLaw as FeatureLaw
 from .model.law import Readout as Readout
 from .model.losses import Huber as Huber
@@ -39,6 +38,7 @@ from .model.signals import Continuous as Continuous
 from .model.signals import Discrete as Discrete
 from .model.task import Sample as Sample
 from .model.task import Task as Task
+from .model.vectorized import Vectorized as Vectorized
 from .model.weightings import HardMax as HardMax
 from .model.weightings import Softmax as Softmax
 from .model.weightings import Sparsemax as Sparsemax

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sparsetoken.model.classifiers import Attention, Pooled, Query, Vectorized
+from sparsetoken.model.classifiers import Attention, Pooled, Query
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.signals import Discrete
 from sparsetoken.model.task import Task
+from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.model.weightings import HardMax, Softmax, Sparsemax, TopK
 from sparsetoken.oracles import linear
 from sparsetoken.oracles.exact import gaussian_error

@@ -16,9 +16,10 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, logsumexp, ndtr
 from scipy.stats import hypergeom
 
-from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
+from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.model.places import log_subset_sums
 from sparsetoken.model.task import Task
+from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.oracles import attention as attention_oracle
 from sparsetoken.oracles import exact as exact_oracles
 from sparsetoken.oracles import extremes, linear, symmetric

@@ -20,9 +20,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.classifiers import Attention, Classifier, Pooled
 from sparsetoken.model.losses import Huber, Logistic, Loss, Square, SquaredHinge
 from sparsetoken.model.noise import Elliptical, Gaussian, Noise, Rademacher, Sparse, Student
+from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.model.weightings import HardMax, Softmax, Sparsemax, TopK, Weighting
 from sparsetoken.support.errors import InvalidInput
 

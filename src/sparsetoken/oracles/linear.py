@@ -26,10 +26,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from sparsetoken.model.classifiers import Vectorized
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
+from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.oracles.exact import Gaussian, gaussian_cut, gaussian_error
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import ConvergenceError

@@ -23,9 +23,10 @@ import math
 from functools import singledispatch
 from typing import Any, Protocol
 
-from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.classifiers import Attention, Classifier, Pooled
 from sparsetoken.model.protocol import check_classifier, check_task
 from sparsetoken.model.task import Task
+from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.model.weightings import SOFTMAX, HardMax
 from sparsetoken.oracles.attention import AttentionOracle
 from sparsetoken.oracles.bayes import bayes_oracle

@@ -19,9 +19,10 @@ import numpy as np
 import pandas as pd
 
 from sparsetoken.figures import Panel
-from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Vectorized
+from sparsetoken.model.classifiers import Attention, Classifier, Pooled
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.task import Task
+from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.studies.questions import Question
 
 Verdict = Literal["holds", "fails", "inconclusive"]

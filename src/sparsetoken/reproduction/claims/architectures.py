@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetoken.figures import Panel
-from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
+from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.model.task import Task
+from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.reproduction import claim
 from sparsetoken.simulation.architectures.models import ARCHITECTURES
 from sparsetoken.simulation.architectures.training import best_device, train_architecture

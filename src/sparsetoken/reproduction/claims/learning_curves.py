@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from sparsetoken.figures import Panel
-from sparsetoken.model.classifiers import Attention, Pooled, Vectorized
+from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.model.losses import Logistic, Loss, Square
 from sparsetoken.model.names import LOSSES
+from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import grid
 
