@@ -178,7 +178,7 @@ def test_ragged_bags_and_labels_of_any_kind():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"y": [0] * 5 + [1] * 15}, "at least 8 bags of each class, got 5 of the first one"),
+        ({"y": [0] * 5 + [1] * 15}, "at least 8 bags of each class, got 5"),
         ({"y": [0] * 20}, "needs two classes, got 1 class"),
         ({"y": [0, 1]}, "inconsistent numbers of samples"),
         ({"y": None}, "requires y to be passed"),

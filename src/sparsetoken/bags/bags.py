@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparsetoken.fitting.groups import Groups
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.arrays import FloatArray, IntArray
+from sparsetoken.support.checks import refusal
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -221,13 +222,10 @@ def scikit_learn_checks() -> Iterator[None]:
         raise InvalidInput(str(error)) from error
 
 
-def two_classes(y: Any, count: int, who: str, fewest: int = 1) -> tuple[NDArray[Any], FloatArray]:
-    """The two labels in order, and +1 for the second one, −1 for the first, of each bag (n,).
-
-    Refused are labels with fewer than `fewest` bags of a class.
-    """
+def read_labels(y: Any, count: int, who: str) -> tuple[NDArray[Any], IntArray]:
+    """The labels in order, and which of them (0, 1, …) each of so many bags has (n,)."""
     from sklearn.utils import assert_all_finite
-    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_consistent_length, column_or_1d
 
     if y is None:
@@ -246,20 +244,46 @@ def two_classes(y: Any, count: int, who: str, fewest: int = 1) -> tuple[NDArray[
             ) from error
         if len(index) != count:
             check_consistent_length(np.empty(count), y)
-    if len(classes) != 2:
-        kind = type_of_target(y)
-        words = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
-        raise InvalidInput(
-            "Only binary classification is supported. The type of the target is "
-            f"{kind}: {who} needs two classes, got {words}"
+    if len(classes) < 2:
+        raise InvalidInput(f"{who} needs two classes, got 1 class")
+    return classes, index
+
+
+def signal_of(classes: NDArray[Any], positive: Any, who: str) -> int:
+    """Which of the labels (0, 1, …) is that of bags with a signal: `positive`, else the last."""
+    if positive is None:
+        return len(classes) - 1
+    labels = classes.tolist()
+    if np.ndim(positive) or positive not in labels:
+        raise refusal(
+            who, "positive", positive, f"one of the labels {', '.join(map(repr, labels))}"
         )
-    counts = np.bincount(index)
-    if counts.min() < fewest:
+    return labels.index(positive)
+
+
+def two_classes(
+    y: Any, count: int, who: str, fewest: int = 1, positive: Any = None
+) -> tuple[NDArray[Any], FloatArray]:
+    """The labels in order, and for each bag (n,) +1 if it is one with a signal, −1 if not.
+
+    The label of bags with a signal is `positive`, one of two or more; without it, the second of
+    two. Refused are labels with fewer than `fewest` bags with a signal, or without.
+    """
+    classes, index = read_labels(y, count, who)
+    if positive is None and len(classes) > 2:
         raise InvalidInput(
-            f"{who}: y must have at least {fewest} bags of each class, got {counts.min()} of the "
-            f"{('first', 'second')[counts.argmin()]} one"
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{who} needs two classes, got {len(classes)}; positive= sets one against the rest"
         )
-    return classes, np.where(index == 1, 1.0, -1.0)
+    signal = signal_of(classes, positive, who)
+    labels = np.where(index == signal, 1.0, -1.0)
+    for words, bags in (("with", np.sum(labels > 0)), ("without", np.sum(labels < 0))):
+        if bags < fewest:
+            raise InvalidInput(
+                f"{who}: y must have at least {fewest} bags of each class, got {bags} {words} the "
+                f"label {classes.tolist()[signal]!r}"
+            )
+    return classes, labels
 
 
 def sample_weights(given: Any, labels: FloatArray) -> FloatArray:
