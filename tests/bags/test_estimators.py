@@ -253,11 +253,14 @@ def test_attention_does_not_lose_where_the_signal_is_dense():
 
 def test_validation_is_honest_on_noise():
     """On pure noise the out-of-fold loss is a coin's: no query has seen what it is tried on."""
-    rng = np.random.default_rng(0)
-    tokens, labels = rng.standard_normal((200, 5, 40)), np.where(np.arange(200) % 2, 1, -1)
+    labels = np.where(np.arange(200) % 2, 1, -1)
     for reuse in ("all", "cross", "split"):
-        classifier = st.AttentionClassifier(reuse=reuse).fit(tokens, labels)
-        assert min(classifier.cv_losses_.values()) > 0.68  # log 2 = 0.693
+        least = []  # of many choices, so that chance alone lowers it a little
+        for seed in range(4):
+            tokens = np.random.default_rng(seed).standard_normal((200, 5, 40))
+            classifier = st.AttentionClassifier(reuse=reuse).fit(tokens, labels)
+            least.append(min(classifier.cv_losses_.values()))
+        assert np.mean(least) > 0.68  # log 2 = 0.693
     scores = cross_val_score(st.AttentionClassifier(), tokens, labels, cv=5)
     assert abs(scores.mean() - 0.5) < 0.12
 

@@ -138,18 +138,31 @@ class Bags(Groups):
         from scipy.sparse import csr_array
 
         many = np.atleast_2d(weights)
-        pooled = np.empty((len(many), len(self), self.dim))
+        pooled = np.zeros((len(many), len(self), self.dim))
         for bags, rows in self.blocks():
-            ends = self.offsets[bags.start : bags.stop + 1] - rows.start
+            ends = np.clip(self.offsets[bags.start : bags.stop + 1], rows.start, rows.stop)
+            ends = ends - rows.start
             tokens = np.asarray(self.tokens[rows], dtype=float)
             places, shape = np.arange(len(tokens)), (len(ends) - 1, len(tokens))
             for index, weight in enumerate(many):  # a row of the sparse matrix is a bag
-                pooled[index, bags] = csr_array((weight[rows], places, ends), shape=shape) @ tokens
+                pooled[index, bags] += csr_array((weight[rows], places, ends), shape=shape) @ tokens
         return pooled if np.ndim(weights) == 2 else pooled[0]
 
     def mean(self) -> FloatArray:
         """Mean token of each bag (n, d)."""
         return self.pool(self.spread(1.0 / self.lengths))
+
+    def counted(self, weights: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Tokens (m, d) of bags with a weight (n,), a few megabytes at a time, and their shares.
+
+        Shares (m,) are the weights of their bags, of sum 1 over all these tokens.
+        """
+        shares = self.spread(weights / (weights @ self.lengths))
+        for _, rows in self.blocks():
+            share = shares[rows]
+            kept = share > 0
+            if kept.any():
+                yield np.asarray(self.tokens[rows][kept], dtype=float), share[kept]
 
     def covariance(self) -> tuple[FloatArray, FloatArray]:
         """Mean (d,) and covariance (d, d) of all tokens."""

@@ -60,7 +60,7 @@ def variances(whitening: Whitening, own: Bags, other: Bags) -> tuple[FloatArray,
     learned from), up to ((1 ± h)/(1 − y₂))²: the spectrum of a ratio of covariances.
     """
     _, covariance = other.covariance()
-    values = np.asarray(np.linalg.eigvalsh(whitening.root @ covariance @ whitening.root))
+    values = np.asarray(np.linalg.eigvalsh(whitening.root.T @ covariance @ whitening.root))
     values = values[values > 1e-9 * values[-1]]  # there is no noise in the other directions
     if not len(values):
         return np.ones(2), np.array([0.0, np.inf])

@@ -26,8 +26,10 @@ from sparsetoken.bags.bags import (
     scikit_learn_checks,
     two_classes,
 )
-from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide, TrainingData
+from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide
 from sparsetoken.bags.training import Recipe, Trained, train
+from sparsetoken.bags.training_data import TrainingData
+from sparsetoken.bags.whitening import TARGETS, Shrinking
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.names import Names
 from sparsetoken.model.weightings import SOFTMAX, Weighting
@@ -52,7 +54,11 @@ _TUNED = {
     "sharpness": _Tuned(0.0, _HUGE, "of at least 0", (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)),
 }
 _COUNTS = {"n_tokens": 1, "folds": 2}  # at least
-_WORDS = {"query": ("two-step", "joint"), "reuse": ("all", "cross", "split")}
+_WORDS = {
+    "query": ("two-step", "joint"),
+    "reuse": ("all", "cross", "split"),
+    "target": ("auto", *TARGETS),
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # for __init__, as scikit-learn wants it
@@ -62,6 +68,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ridge: float | Literal["auto"] = "auto"
     whiten: bool = True
     shrinkage: float | Literal["auto"] = "auto"
+    target: Literal["auto", "deviations", "sizes"] = "auto"
     loss: Loss | None = None
     calibrate: bool = True
     n_tokens: int = 1
@@ -72,8 +79,13 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _pooling(self) -> Pooling:
         """What is tried: all that the classifiers differ in."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, mask: Any = None) -> BagClassifier:
-        """Learn from bags X (see the class) with two kinds of labels y."""
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, mask: Any = None, groups: Any = None
+    ) -> BagClassifier:
+        """Learn from bags X (see the class) with two kinds of labels y.
+
+        Bags of one of the `groups` (n,) are never split between folds.
+        """
         bags = self._bags(X, mask, reset=True)
         classes, labels = two_classes(y, len(bags), type(self).__name__)
         weights = sample_weights(sample_weight, labels)
@@ -81,20 +93,20 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             pooling=self._pooling,
             loss=Logistic() if self.loss is None else self.loss,
             ridge=None if self.ridge == "auto" else float(self.ridge),
-            shrinkages=self._tried("shrinkage") if self.whiten else (0.0,),
-            whiten=self.whiten,
+            shrinkings=self._shrinkings if self.whiten else (),
             calibrate=self.calibrate,
             folds=self.folds,
         )
-        trained = train(TrainingData(bags, labels, weights, bags.mean()), recipe)
+        trained = train(TrainingData.of(bags, labels, weights, groups), recipe)
         if recipe.free and not trained.losses:
             warnings.warn(
-                "one class has a single bag, nothing can be held out: shrinkage, sharpness and "
-                "ridge are not tuned, probabilities not calibrated",
+                "one class has a single bag, or bags in a single one of the groups, nothing can be "
+                "held out: shrinkage, sharpness and ridge are not tuned, probabilities not "
+                "calibrated",
                 UserWarning,
                 stacklevel=2,
             )
-        self.cv_losses_ = {tuple(choice): loss for choice, loss in trained.losses.items()}
+        self.cv_losses_ = {choice.flat: loss for choice, loss in trained.losses.items()}
         self._set_trained(trained, classes)
         return self
 
@@ -102,11 +114,16 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         value = getattr(self, name)
         return _TUNED[name].tried if value == "auto" else (float(value),)
 
+    @property
+    def _shrinkings(self) -> tuple[Shrinking, ...]:
+        targets = TARGETS if self.target == "auto" else (self.target,)
+        return tuple(Shrinking(t, part) for t in targets for part in self._tried("shrinkage"))
+
     def _set_trained(self, trained: Trained, classes: NDArray[Any]) -> None:
         """The attributes that say what was fitted; `coef_` acts on whitened features."""
         model = trained.model
         self._model, self.classes_, self.joint_ = model, classes, trained.joint
-        self.shrinkage_, self.sharpness_, _ = trained.choice
+        self.target_, self.shrinkage_, self.sharpness_, _ = trained.choice.flat
         self.ridge_, self.intercept_ = model.ridge, np.array([model.bias])
         self.coef_ = model.weights.reshape(1, -1)
 
@@ -186,9 +203,14 @@ class PooledClassifier(BagClassifier):
     whiten : bool
         Remove mean and covariance of the tokens of the first class, whose bags are noise.
     shrinkage : float or "auto"
-        Least part by which the covariance is shrunk towards its mean variance: as much as Ledoit
-        and Wolf find right for estimating it, or more, which pays where small variances are not
-        noise to be blown up; "auto" takes the best of 0, 0.3 and 1 by cross-validation.
+        Least part by which the covariance is shrunk towards the target: as much as Ledoit and
+        Wolf find right for estimating it, or more, which pays where small variances are not noise
+        to be blown up; "auto" takes the best of 0, 0.3 and 1 by cross-validation.
+    target : "auto", "deviations" or "sizes"
+        What the covariance is shrunk towards: a diagonal matrix of variances m₂, or one in
+        proportion to m₄/m₂ (m₂, m₄: central moments of a coordinate). The latter keeps coordinates
+        small that are rarely different from 0, such as the pixels of an image. With both, units
+        and signs of coordinates do not matter; "auto" takes the better one by cross-validation.
     loss : Loss, optional
         Of the margin; Logistic() if not given.
     calibrate : bool
@@ -198,13 +220,16 @@ class PooledClassifier(BagClassifier):
         Tokens in a bag, for flat rows (n, n_tokens·d). Arrays (n, L, d), with a mask (n, L) if some
         tokens are padding, and lists of (L_i, d) arrays need none.
     folds : int
-        Of the cross-validation; always the same ones, no random numbers.
+        Of the cross-validation, shuffled; always the same ones. They do not depend on the order of
+        bags, tokens or coordinates, and never split one of the `groups` given to `fit`.
 
     Attributes
     ----------
     classes_ : the two labels; the second one is that of bags with a signal.
     coef_, intercept_ : the readout of whitened features, calibrated if `calibrate`.
-    ridge_, sharpness_, shrinkage_, cv_losses_ : what was selected, by which held-out losses.
+    ridge_, sharpness_, shrinkage_, target_ : what was selected.
+    cv_losses_ : by which held-out losses, for (target, shrinkage, sharpness, ridge in units of the
+        features' variance).
 
     Examples
     --------
@@ -255,8 +280,8 @@ class AttentionClassifier(BagClassifier):
         held-out bags (`joint_` says so), else the query after the former.
     reuse : "all", "cross" or "split"
         Which bags fit the readout: those that taught the query, the same but each seen through a
-        query that has not seen it, or every other bag, as in the theory (benchmarks/digits.py
-        compares them).
+        query that has not seen it, or half of the bags and the other half, as in the theory
+        (benchmarks/digits.py compares them).
     sharpness : float or "auto"
         Length of the query in whitened coordinates; "auto" takes the best of six by
         cross-validation, in which whitening and query are learned anew in each fold. 0 is mean

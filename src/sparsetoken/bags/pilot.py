@@ -25,7 +25,8 @@ from sparsetoken.bags.bags import Bags, two_classes
 from sparsetoken.bags.diagnosis import Diagnosis, correlation, distance, problems, variances
 from sparsetoken.bags.findings import SURE, Interval, MatrixInterval, Pilot
 from sparsetoken.bags.mixture import Mixture, histogram
-from sparsetoken.bags.poolings import TrainingData, refined, two_step_query
+from sparsetoken.bags.poolings import refined, two_step_query
+from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Moments, Whitening
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray, IntArray
@@ -136,12 +137,12 @@ class _Half:
         chosen = [np.flatnonzero(labels == label)[part::2] for label in (1.0, -1.0)]
         index = np.sort(np.concatenate(chosen))
         bags, labels = bags[index], labels[index]
-        data = TrainingData(bags, labels, np.ones(len(index)), bags.mean())
+        data = TrainingData.of(bags, labels, np.ones(len(index)))
         whitening = Moments.of(bags, data.weights_of(-1)).whitening()
         query = two_step_query(data, whitening)
         for _ in range(_ROUNDS):  # so many refinements are what this query is
             query, pooled = refined(data, query, whitening)
-        return cls(bags, labels, whitening, pooled @ whitening.root @ whitening.root)
+        return cls(bags, labels, whitening, pooled @ whitening.root @ whitening.root.T)
 
     @property
     def positive(self) -> NDArray[np.bool_]:

@@ -27,68 +27,16 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.mixture import Mixture, histogram
+from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
-from sparsetoken.support.arrays import BoolArray, FloatArray
+from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 
 _MOST_NUMBERS = 1 << 24  # of all bags' tokens, with which all of them side by side are tried
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingData:
-    """Bags with labels ±1 and weights; a weight of 0 keeps a bag out."""
-
-    bags: Bags
-    labels: FloatArray
-    weights: FloatArray
-    means: FloatArray  # mean tokens (n, d), not whitened
-
-    def without(self, held: BoolArray) -> TrainingData:
-        """Some bags held out."""
-        return replace(self, weights=np.where(held, 0.0, self.weights))
-
-    def weights_of(self, side: int) -> FloatArray:
-        """Weights (n,) of the bags of one class, 0 for the other."""
-        return np.where(self.labels == side, self.weights, 0.0)
-
-    @property
-    def fewest(self) -> int:
-        """Bags of the rarer class that count."""
-        return min(int(np.count_nonzero(self.weights_of(side))) for side in (1, -1))
-
-    def folds(self, count: int) -> Iterator[BoolArray]:
-        """Which bags (n,) are held out in turn; always the same, no random numbers.
-
-        None where a class has a single bag.
-        """
-        if self.fewest < 2:
-            return
-        index = np.flatnonzero(self.weights)
-        for _, test in StratifiedKFold(min(count, self.fewest)).split(index, self.labels[index]):
-            held = np.zeros(len(self.labels), dtype=bool)
-            held[index[test]] = True
-            yield held
-
-    def every_other(self) -> BoolArray:
-        """Every other bag (n,) that counts, in each class."""
-        chosen = np.zeros(len(self.labels), dtype=bool)
-        for side in (1, -1):
-            chosen[np.flatnonzero(self.weights_of(side))[::2]] = True
-        return chosen
-
-    @property
-    def signed(self) -> FloatArray:
-        """Weights (n,) of sum 1 for the positive class and −1 for the negative one."""
-        signed = np.zeros(len(self.labels))
-        for side in (1, -1):
-            same = self.labels == side
-            signed[same] = side * self.weights[same] / self.weights[same].sum()
-        return signed
 
 
 def two_step_query(data: TrainingData, whitening: Whitening) -> FloatArray:
@@ -100,7 +48,7 @@ def two_step_query(data: TrainingData, whitening: Whitening) -> FloatArray:
     query = np.zeros(bags.dim)
     for _, rows in bags.blocks():
         query += pull[rows] @ (np.asarray(bags.tokens[rows], dtype=float) - whitening.mean)
-    return _unit(whitening.root @ query)
+    return _unit(whitening.root.T @ query)
 
 
 def refined(
@@ -234,7 +182,7 @@ class Attending(Pooling):
     """Tokens weighted by a query that is learned from the bags.
 
     The readout learns from the bags that teach the query (`reuse` is "all"), from the same but each
-    seen through a query that has not seen it ("cross"), or from every other bag ("split").
+    seen through a query that has not seen it ("cross"), or from the half that does not ("split").
     """
 
     sharpnesses: tuple[float, ...]
@@ -262,7 +210,7 @@ class Attending(Pooling):
     ) -> Iterator[Candidate]:
         teaching = learning = data
         if self.reuse == "split":
-            first = data.every_other()
+            first = data.half()
             teaching, learning = data.without(~first), data.without(first)
         query = self._query(teaching, whitening)
         logits = data.bags.project(whitening.root @ query)

@@ -14,7 +14,7 @@ from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
 from sparsetoken.bags.readers.loading import naming
 from sparsetoken.bags.readers.npz import read_arrays
 from sparsetoken.bags.training import BagModel, Choice, Trained
-from sparsetoken.bags.whitening import Whitening
+from sparsetoken.bags.whitening import TARGETS, Shrinking, Whitening
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
 from sparsetoken.support.checks import one_of, real, refusal
 from sparsetoken.support.errors import InvalidInput
@@ -22,7 +22,7 @@ from sparsetoken.support.whole_files import NotAFile, whole_file
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
 _ARRAYS = ("about", "classes", "coef", "intercept", "mean", "root", "query")
-_FORMAT = "sparsetoken classifier 1"
+_FORMAT, _OLD = "sparsetoken classifier 2", "sparsetoken classifier 1"
 _HUGE = 1e300  # no number that was learned is beyond it
 
 
@@ -84,6 +84,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "ridge": float(classifier.ridge_),
         "sharpness": float(classifier.sharpness_),
         "shrinkage": float(classifier.shrinkage_),
+        "target": classifier.target_,
         "features": int(classifier.n_features_in_),
         "tokens": model.pooling.length,
         "joint": classifier.joint_,
@@ -148,6 +149,8 @@ def _about(words: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
         about = json.loads(words)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"about is not JSON: {error}") from None
+    if isinstance(about, dict) and about.get("format") == _OLD:
+        raise InvalidInput("an older version wrote it, fit and save again")
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise InvalidInput(f"the format is not {_FORMAT!r}")
     kind, settings, learned = (about.get(name) for name in ("kind", "settings", "learned"))
@@ -160,6 +163,7 @@ def _about(words: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
         real("learned", name, learned.get(name), above=-_HUGE, below=_HUGE)
     one_of("learned", "joint", learned.get("joint"), (False, True))
+    one_of("learned", "target", learned.get("target"), (None, *TARGETS))
     names = learned.get("names")
     if names is not None and not isinstance(names, list):
         raise InvalidInput(f"names are {names!r}, not a list")
@@ -216,7 +220,9 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
         float(arrays["intercept"][0]),
         float(learned["ridge"]),
     )
-    choice = Choice(float(learned["shrinkage"]), float(learned["sharpness"]), 1.0)
+    target = learned["target"]
+    shrinking = None if target is None else Shrinking(target, float(learned["shrinkage"]))
+    choice = Choice(shrinking, float(learned["sharpness"]), 1.0)
     classifier._set_trained(Trained(model, choice, {}, learned["joint"]), classes)
     return classifier
 

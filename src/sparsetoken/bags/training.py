@@ -9,7 +9,7 @@ learned anew in each fold. The sigmoid that fits the held-out scores calibrates 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.poolings import Candidate, Pooling, TrainingData
-from sparsetoken.bags.whitening import Moments, Whitening
+from sparsetoken.bags.poolings import Candidate, Pooling
+from sparsetoken.bags.training_data import TrainingData
+from sparsetoken.bags.whitening import Moments, Shrinking, Target, Whitening
 from sparsetoken.fitting.calibration import Sigmoid, fit_sigmoid
 from sparsetoken.fitting.fit import fit_path
 from sparsetoken.fitting.joint import train_jointly
@@ -29,7 +30,8 @@ from sparsetoken.support.errors import InvalidInput
 
 RIDGES = (1e2, 10.0, 1.0, 0.1, 0.01)  # that are tried, in units of the features' variance
 _ROUGH = 1e-4  # tolerance of fits that are only compared
-_JOINT_TOLERANCE, _JOINT_FALL = 1e-2, 1e-9  # of joint training: bags are few, it may stop early
+# Joint training goes on until rounding stops it, so that the order of bags does not show
+_JOINT_FALL, _JOINT_GRADIENT = 1e-15, 1e-9
 _ENERGY = 2.0  # of the query's ridge at the start of joint training, in units of the readout's
 
 
@@ -40,8 +42,7 @@ class Recipe:
     pooling: Pooling
     loss: Loss
     ridge: float | None  # None: the best of `RIDGES`
-    shrinkages: tuple[float, ...]
-    whiten: bool
+    shrinkings: tuple[Shrinking, ...]  # none: tokens are not whitened
     calibrate: bool
     folds: int
 
@@ -54,16 +55,22 @@ class Recipe:
     @property
     def free(self) -> bool:
         """Whether anything is chosen on held-out bags."""
-        choices = len(self.factors) * len(self.shrinkages) * len(self.pooling.sharpnesses)
+        choices = len(self.factors) * max(len(self.shrinkings), 1) * len(self.pooling.sharpnesses)
         return choices > 1 or self.calibrate
 
 
 class Choice(NamedTuple):
     """What is chosen."""
 
-    shrinkage: float  # of the whitening, at least
+    shrinking: Shrinking | None  # of the whitening; None without one
     sharpness: float
     factor: float  # the ridge in units of the features' variance; 1 where the ridge is given
+
+    @property
+    def flat(self) -> tuple[Target | None, float, float, float]:
+        """Target, shrinkage, sharpness, factor."""
+        target, shrinkage = self.shrinking or (None, 0.0)
+        return target, shrinkage, self.sharpness, self.factor
 
 
 class Judged(NamedTuple):
@@ -114,39 +121,52 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
             f"reuse='split' needs at least {recipe.pooling.fewest} bags of each class (query and "
             f"readout, in each fold), got {data.fewest}; use reuse='all'"
         )
-    judged = _cross_validated(data, recipe) if recipe.free else {}
-    losses = {choice: verdict.loss for choice, verdict in judged.items()}
-    if not judged:
-        choice = Choice(recipe.shrinkages[0], recipe.pooling.sharpnesses[0], 1.0)
+    losses = _cross_validated(data, recipe) if recipe.free else {}
+    if not losses:
+        shrinking = next(iter(recipe.shrinkings), None)
+        choice = Choice(shrinking, recipe.pooling.sharpnesses[0], 1.0)
         return Trained(_fit(data, recipe, choice), choice, losses)
-    best = min(judged, key=lambda choice: judged[choice].loss)
+    best = min(losses, key=losses.__getitem__)
+    judged = _judged(data, recipe, best, _fit)
     if recipe.pooling.joint:
-        starts = _joint_starts(judged)
-        jointly = {choice: _jointly_judged(data, recipe, choice) for choice in starts}
-        better = min(jointly, key=lambda choice: jointly[choice].loss, default=best)
-        if jointly and jointly[better].loss < judged[best].loss:
+        starts = _joint_starts(losses)
+        jointly = {start: _judged(data, recipe, start, _fit_jointly) for start in starts}
+        better = min(jointly, key=lambda start: jointly[start].loss, default=best)
+        if jointly and jointly[better].loss < judged.loss:
             model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
             sharpness = float(np.linalg.norm(model.pooling.query))
             return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
-    model = _fit(data, recipe, best).calibrated(judged[best].sigmoid)
-    return Trained(model, best, losses)
+    return Trained(_fit(data, recipe, best).calibrated(judged.sigmoid), best, losses)
 
 
-def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, Judged]:
-    """All choices; none where nothing can be held out."""
+def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, float]:
+    """Losses of all choices on held-out bags; none where nothing can be held out."""
     scores: dict[Choice, FloatArray] = {}
     for held in data.folds(recipe.folds):
         rest = data.without(held)
-        for shrinkage, whitening in _whitenings(rest, recipe, recipe.shrinkages):
+        for shrinking, whitening in _whitenings(rest, recipe.shrinkings):
             sharpnesses = recipe.pooling.sharpnesses
             for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
                 path = _readouts(candidate, rest, recipe, recipe.factors, _ROUGH)
                 unseen = candidate.scored[held]
                 for factor, (_, readout) in zip(recipe.factors, path, strict=True):
-                    choice = Choice(shrinkage, candidate.sharpness, factor)
+                    choice = Choice(shrinking, candidate.sharpness, factor)
                     out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
                     out_of_fold[held] = unseen @ readout.weights + readout.bias
-    return {choice: _judge(data, recipe, held_out) for choice, held_out in scores.items()}
+    return {choice: _judge(data, recipe, held_out).loss for choice, held_out in scores.items()}
+
+
+def _judged(
+    data: TrainingData,
+    recipe: Recipe,
+    choice: Choice,
+    fit: Callable[[TrainingData, Recipe, Choice], BagModel],
+) -> Judged:
+    """One choice on held-out bags, fitted as the model will be: rounding does not show."""
+    scores = np.zeros(len(data.labels))
+    for held in data.folds(recipe.folds):
+        scores[held] = fit(data.without(held), recipe, choice).scores(data.bags)[held]
+    return _judge(data, recipe, scores)
 
 
 def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray) -> Judged:
@@ -158,23 +178,23 @@ def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray) -> Judged:
 
 def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
     """As chosen, from the bags with a weight."""
-    ((_, whitening),) = _whitenings(data, recipe, (choice.shrinkage,))
+    shrinkings = () if choice.shrinking is None else (choice.shrinking,)
+    ((_, whitening),) = _whitenings(data, shrinkings)
     (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
     ((ridge, readout),) = _readouts(candidate, data, recipe, (choice.factor,))
     return BagModel(whitening, candidate.pooling, readout.weights, readout.bias, ridge)
 
 
 def _whitenings(
-    data: TrainingData, recipe: Recipe, shrinkages: tuple[float, ...]
-) -> Iterator[tuple[float, Whitening]]:
+    data: TrainingData, shrinkings: Sequence[Shrinking]
+) -> Iterator[tuple[Shrinking | None, Whitening]]:
     """From the tokens of the first class alone: there they are noise."""
-    if not recipe.whiten:
+    if not shrinkings:
         share = data.weights * data.bags.lengths
-        yield 0.0, Whitening.none(share @ data.means / share.sum())
+        yield None, Whitening.none(share @ data.means / share.sum())
         return
-    moments = Moments.of(data.bags, data.weights_of(-1))
-    for least in shrinkages:
-        yield least, moments.whitening(least)
+    moments = Moments.of(data.bags, data.weights_of(-1), others=data.weights)
+    yield from moments.whitenings(shrinkings)
 
 
 def _readouts(
@@ -207,21 +227,15 @@ def _variance(candidate: Candidate) -> float:
     return float(share @ squares) / centred.shape[1] or 1.0
 
 
-def _joint_starts(judged: Mapping[Choice, Judged]) -> list[Choice]:
-    """The best start of each shrinkage: a query that is not zero."""
-    sharp = [choice for choice in judged if choice.sharpness > 0]  # one shrinkage after the other
+def _joint_starts(losses: Mapping[Choice, float]) -> list[Choice]:
+    """The best start of each target: a query that is not zero."""
+    sharp = [choice for choice in losses if choice.sharpness > 0]  # one target after the other
     return [
-        min(choices, key=lambda choice: judged[choice].loss)
-        for _, choices in groupby(sharp, key=lambda choice: choice.shrinkage)
+        min(choices, key=losses.__getitem__)
+        for _, choices in groupby(
+            sharp, key=lambda choice: choice.shrinking and choice.shrinking[0]
+        )
     ]
-
-
-def _jointly_judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
-    """Joint training on held-out bags."""
-    scores = np.zeros(len(data.labels))
-    for held in data.folds(recipe.folds):
-        scores[held] = _fit_jointly(data.without(held), recipe, choice).scores(data.bags[held])
-    return _judge(data, recipe, scores)
 
 
 def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
@@ -239,8 +253,8 @@ def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel
         root=start.whitening.root,
         centre=start.whitening.mean,
         start=(start.pooling.query, start.weights, start.bias),
-        tolerance=_JOINT_TOLERANCE,
         least_fall=_JOINT_FALL,
+        least_gradient=_JOINT_GRADIENT,
     )
     pooling = recipe.pooling.learned(0, trained.query)
     return replace(start, pooling=pooling, weights=trained.weights, bias=trained.bias)

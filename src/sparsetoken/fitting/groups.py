@@ -39,14 +39,13 @@ class Groups:
         return np.diff(self.offsets)
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Slices of groups and of their rows, a few megabytes each."""
+        """Rows a few megabytes at a time, and the groups they belong to, some of them in part."""
         most = max(1, _BLOCK // self.dim)
-        start = 0
-        while start < len(self):
-            reach = int(np.searchsorted(self.offsets, self.offsets[start] + most, "right")) - 1
-            stop = min(max(reach, start + 1), len(self))
-            yield slice(start, stop), slice(int(self.offsets[start]), int(self.offsets[stop]))
-            start = stop
+        for start in range(0, len(self.rows), most):
+            stop = min(start + most, len(self.rows))
+            first = int(np.searchsorted(self.offsets, start, "right")) - 1
+            last = int(np.searchsorted(self.offsets, stop, "left"))
+            yield slice(first, last), slice(start, stop)
 
     def project(self, direction: FloatArray) -> FloatArray:
         """⟨row, direction⟩ (N,), or (N, k) for directions (d, k)."""

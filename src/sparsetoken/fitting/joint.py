@@ -7,7 +7,7 @@ With h_i = s_i y_i ℓ′(y_i u_i) and v_il = ⟨x_il, w⟩ the gradients are Σ
 w, Σ h_i for b, and β Σ h_i Σ_l a_il (v_il − Σ_k a_ik v_ik) x_il for q: two passes over the rows. It
 is not convex: what comes out is stationary, and depends on the start.
 
-Rows may be seen in other coordinates, x = R(x′ − c), without a copy of them.
+Rows may be seen in other coordinates, x = Rᵀ(x′ − c), without a copy of them.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ def train_jointly(
     start: tuple[FloatArray, FloatArray, float] | None = None,
     tolerance: float = 1e-3,
     least_fall: float = 1e-13,
+    least_gradient: float = 1e-7,
 ) -> Trained:
     """Descend from `start` (q, w, b), or from zero, with labels ±1 (n,) and weights of samples.
 
-    `root` is the symmetric R (d, d), `centre` c (d,); without them rows are as they are. From zero
+    `root` is R (d, d), `centre` c (d,); without them rows are as they are. From zero
     the first gradient moves w and b only, the next one q: as stages 1 to 3 of a protocol do. It
-    ends where a step lowers the objective by less than a part `least_fall`, and is accepted if the
-    gradient is at most `tolerance` of that at zero.
+    ends where a step lowers the objective by less than a part `least_fall` or no entry of the
+    gradient exceeds `least_gradient`, and is accepted if the gradient is at most `tolerance` of
+    that at zero.
 
     >>> from sparsetoken import Logistic, Task
     >>> sample = Task(5, 1, 6.0).sample(200, dim=10, rng=np.random.default_rng(0))
@@ -100,7 +102,7 @@ def train_jointly(
     options: Any = {
         "maxiter": _MOST,
         "maxfun": 2 * _MOST,
-        "gtol": 1e-4 * tolerance,
+        "gtol": least_gradient,
         "ftol": least_fall,
     }
     solution = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
