@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.mixture import Mixture, cumulative
-from sparsetoken.bags.whitening import Whitening
+from sparsetoken.bags.likelihood import Levels, NoiseDensity, Signal
+from sparsetoken.bags.training_data import TrainingData
+from sparsetoken.bags.views import Split, levels_of
+from sparsetoken.bags.whitening import Moments, Whitening
 from sparsetoken.support.arrays import FloatArray, IntArray
 
 _SURE = 4.0  # standard errors from which a deviation is not chance
@@ -22,6 +24,8 @@ _SHARED = 0.1  # of the variance of a mean token, that shared parts of tokens ma
 _ROOM = 1.15  # for finite sizes, beyond the edges of the spectrum
 _SHRUNK = 3.0  # below them: shrinkage leaves small variances smaller still, which does no harm
 _DISTANCE = 0.03  # of distribution functions, that predictions stand
+_CRITICAL = 1.63  # of a difference of distribution functions, times √n: 1 % by chance
+_COPIES = 20  # of positive bags that are made to compare with: their own chance is a quarter
 _UNEVEN = 1.5  # upper over lower quartile of lengths
 
 
@@ -33,7 +37,8 @@ class Diagnosis:
     and `edges` what they would be for white noise. `correlation` is that of two tokens of a
     negative bag in the same coordinate, with its standard error. `noise_distance` and
     `signal_distance` are the greatest differences of distribution functions: of negative tokens
-    along the direction from the normal one, of positive ones from the fitted mixture. `sparse_gain`
+    along the direction from the normal one; of the likelihoods of positive bags from those of bags
+    made of noise and the fitted signal, and `detectable` what would have been seen. `sparse_gain`
     is how much likelier held-out positive bags are under a sparse signal than under one in all
     tokens: mean logarithm a bag, with its standard error.
     """
@@ -43,6 +48,7 @@ class Diagnosis:
     correlation: tuple[float, float]
     noise_distance: float
     signal_distance: float
+    detectable: float
     sparse_gain: tuple[float, float]
     problems: tuple[str, ...]
 
@@ -92,15 +98,60 @@ def correlation(whitening: Whitening, noise: Bags) -> tuple[float, float]:
     return value, float(np.sqrt(np.sum((shared - value * pairs) ** 2)) / total)
 
 
-def distance(counts: FloatArray, mixture: Mixture) -> float:
-    """Greatest difference between the distribution functions of a histogram and a mixture."""
-    measured = np.cumsum(counts) / counts.sum()
-    return float(np.abs(measured - cumulative(mixture)).max())
+def diagnosed(
+    data: TrainingData, split: Split, signal: Signal, gain: tuple[float, float]
+) -> Diagnosis:
+    """All checks, of the bags and of two halves of them seen along one another's direction."""
+    from scipy.special import ndtr
+
+    held = next(data.folds(2))
+    halves = [data.bags[half & (data.labels < 0)] for half in (held, ~held)]
+    whitenings = [Moments.of(half, np.ones(len(half))).whitening() for half in halves]
+    ends, edges = np.swapaxes(
+        [variances(whitenings[own], halves[own], halves[1 - own]) for own in (0, 1)], 0, 1
+    )
+    noise = data.bags[data.labels < 0]
+    levels = np.sort(np.concatenate([view.noise for view in split.views]))
+    steps = np.arange(len(levels) + 1) / len(levels)
+    apart = np.maximum(np.abs(ndtr(levels) - steps[1:]), np.abs(ndtr(levels) - steps[:-1]))
+    positive = sum(int(view.positive.sum()) for view in split.views)
+    measured = Diagnosis(
+        variances=(float(ends[:, 0].min()), float(ends[:, 1].max())),
+        edges=(float(edges[:, 0].min()), float(edges[:, 1].max())),
+        correlation=correlation(Moments.of(noise, np.ones(len(noise))).whitening(), noise),
+        noise_distance=float(apart.max()),
+        signal_distance=_signal_distance(split, signal),
+        detectable=_DISTANCE + _CRITICAL / math.sqrt(positive),
+        sparse_gain=gain,
+        problems=(),
+    )
+    sentences = problems(measured, data.bags.lengths, len(noise.tokens))
+    return replace(measured, problems=tuple(sentences))
 
 
-def problems(
-    measured: Diagnosis, lengths: IntArray, noise_tokens: int, signal_tokens: int
-) -> Iterator[str]:
+def _signal_distance(split: Split, signal: Signal) -> float:
+    """Of the likelihoods of positive bags from those of bags as the fitted signal makes them."""
+    from scipy.stats import ks_2samp
+
+    rng = np.random.default_rng(0)  # always the same bags
+    seen, made = [], []
+    for view in split.views:
+        noise = NoiseDensity(view.noise)
+        bags = levels_of([view], noise)
+        seen.append(bags.log_likelihoods(signal))
+        lengths = np.tile(bags.lengths, _COPIES)
+        tokens = rng.choice(view.noise, int(lengths.sum()))
+        count = np.minimum(signal.count, lengths)
+        place = np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        loud = rng.random(len(lengths)) >= signal.silent
+        carries = (place < np.repeat(count, lengths)) & np.repeat(loud, lengths)
+        drawn = signal.shift + signal.width * rng.standard_normal(int(carries.sum()))
+        tokens[carries] = drawn
+        made.append(Levels(noise, tokens, lengths, np.ones(len(lengths))).log_likelihoods(signal))
+    return float(ks_2samp(np.concatenate(seen), np.concatenate(made)).statistic)
+
+
+def problems(measured: Diagnosis, lengths: IntArray, noise_tokens: int) -> Iterator[str]:
     """What does not fit, in sentences."""
     (least, greatest), (low, high) = measured.variances, measured.edges
     if not np.isfinite(high):
@@ -121,14 +172,17 @@ def problems(
             f"{error:.3f}, which changes the variance of a mean token by a factor of "
             f"{max(0.0, 1 + change):.2g}"
         )
-    noise = measured.noise_distance, noise_tokens
-    signal = measured.signal_distance, signal_tokens
-    for words, (apart, count) in (
-        ("noise along the direction of the signal is not Gaussian", noise),
-        ("tokens of positive bags are not a mixture of noise and one shifted component", signal),
-    ):
-        if apart > _DISTANCE + 1.6 / math.sqrt(count):
-            yield f"{words}: distribution functions differ by {apart:.3f}"
+    if measured.noise_distance > _DISTANCE + _CRITICAL / math.sqrt(noise_tokens):
+        yield (
+            "noise along the direction of the signal is not Gaussian: distribution functions "
+            f"differ by {measured.noise_distance:.3f}; theory may be too good or too bad"
+        )
+    if measured.signal_distance > measured.detectable:
+        yield (
+            "positive bags are not noise and one shifted component: distribution functions of "
+            f"their likelihoods differ by {measured.signal_distance:.3f}, more than "
+            f"{measured.detectable:.3f}; theory is mostly too good then"
+        )
     short, long = np.quantile(lengths, [0.25, 0.75])
     if long > _UNEVEN * short:
         yield (

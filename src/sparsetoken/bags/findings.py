@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsetoken.bags.diagnosis import Diagnosis
+from sparsetoken.bags.forecast import (
+    LEAST_DIM,
+    Anchor,
+    PilotPlan,
+    anchor_words,
+    anchors_of,
+    disagreements,
+    forecasts,
+)
+from sparsetoken.bags.measured import Measured
+from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
-from sparsetoken.planning.advice import Plan
-from sparsetoken.planning.plan import plan
+from sparsetoken.planning.plan import question_of
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text
@@ -48,28 +58,35 @@ class MatrixInterval(NamedTuple):
 class Pilot:
     """What labelled bags say about their task; see `estimate_task`.
 
-    `evidence` for a signal is that of the ranks of held-out scores, in standard errors; below 4
-    there is no `task`. `lengths` are the quartiles, with least and greatest.
-    `task` has whole numbers of tokens, and the strength that is likeliest with them.
+    `strength` is the mean of the law of strength, `spread` its standard deviation, `silent` the
+    share of positive bags without any token with the signal. `evidence` for a signal is that of the
+    ranks of held-out scores, in standard errors; below 4 there is no `task`. `lengths` are the
+    quartiles, with least and greatest. `effective_dim` is what is left of the dimension where
+    whitening does not blow up small variances. `anchors` set theory beside what was measured.
 
     >>> from sparsetoken import estimate_task
     >>> sample = Task(length=10, sparsity=2, strength=3.0).sample(200, dim=8, rng=0)
-    >>> pilot = estimate_task(sample.tokens, sample.labels, resamples=20)
+    >>> pilot = estimate_task(sample.tokens, sample.labels, measure=False)
     >>> pilot.found, pilot.evidence > 4, pilot.bags, pilot.dim
     (True, True, 200, 8)
     """
 
     strength: Interval
+    spread: Interval
     sparsity: Interval
+    silent: Interval
     prevalence: Interval
     length: Interval
-    lengths: tuple[float, float, float, float, float]
+    lengths: tuple[float, ...]
     covariance: MatrixInterval
     evidence: float
     task: Task | None
     diagnosis: Diagnosis
+    measured: tuple[Measured, ...]
+    anchors: tuple[Anchor, ...]
     bags: int
     dim: int
+    effective_dim: float
     level: float
 
     @property
@@ -77,14 +94,36 @@ class Pilot:
         """Whether there is a signal at all."""
         return self.task is not None
 
-    def plan(self, **question: Any) -> Plan:
-        """`sparsetoken.plan` for the estimated task; give samples= or a target."""
+    @property
+    def fits(self) -> bool:
+        """Whether the model fits, and a check that could have seen a misfit says so."""
+        agree = bool(self.anchors) and all(anchor.fits for anchor in self.anchors)
+        return agree and not self.diagnosis.problems
+
+    def plan(self, **question: Any) -> PilotPlan:
+        """What more labelled bags would give, or how many a target takes, with intervals.
+
+        The theory's answer for the estimated task, anchored to what was measured on the pilot's own
+        bags. The question is that of `sparsetoken.plan`: `samples=`, or a target.
+        """
         if self.task is None:
             raise InvalidInput(
                 f"Pilot: no signal was found in {self.bags} bags ({self.evidence:.1f} standard "
                 f"errors, {SURE:g} are needed), there is nothing to plan for"
             )
-        return plan(self.task, self.dim, **question)
+        if not self.measured:
+            raise InvalidInput(
+                "Pilot: plan needs what was measured on the bags, got a pilot estimated with "
+                "measure=False; sparsetoken.plan(pilot.task, ...) gives the theory's answer alone"
+            )
+        asked = question_of(self.task, max(LEAST_DIM, round(self.effective_dim)), **question)
+        anchors = anchors_of(self.measured, self.task, asked.setting)
+        options = forecasts(asked, self.task, anchors, self.level)
+        answer = PilotPlan(asked, options, anchors, self.level, ())
+        best = answer.best
+        warnings = () if best is None else best.warnings
+        warnings += tuple(disagreements(anchors, asked.setting.metric.words))
+        return replace(answer, warnings=warnings)
 
     def summary(self) -> str:
         """All estimates, and what does not fit the model."""
@@ -93,11 +132,13 @@ class Pilot:
         lines = [
             f"{self.bags} bags, {self.dim} dimensions; estimates with {self.level:.0%} intervals",
             f"strength    {self.strength}  (length of the signal in a token, in units of noise)",
+            f"spread      {self.spread}  (standard deviation of the strength)",
             f"sparsity    {self.sparsity}  (tokens with the signal in a positive bag)",
+            f"silent      {self.silent}  (positive bags without such a token)",
             f"prevalence  {self.prevalence}",
             f"length      {self.length}  (least, quartiles, greatest: {five})",
             f"noise       standard deviations of coordinates from {noise.min():.3g} to "
-            f"{noise.max():.3g}",
+            f"{noise.max():.3g}; {self.effective_dim:.3g} dimensions after whitening",
         ]
         if self.task is None:
             lines.append(
@@ -112,17 +153,40 @@ class Pilot:
             f"likelihood of a positive bag {gain:+.3g} ± {error:.2g})."
         )
         lines += [f"The model does not fit: {problem}." for problem in self.diagnosis.problems]
-        if not self.diagnosis.problems:
-            lines.append("The model fits: noise is white and Gaussian, tokens are independent.")
+        lines += [anchor_words(anchor, "test error") for anchor in self.anchors]
+        lines.append(self._verdict())
         return "\n".join(lines)
 
+    def _verdict(self) -> str:
+        """What was checked, and whether a misfit would have been seen."""
+        if not self.anchors:
+            return "Whether predictions are right was not measured."
+        power = min(anchor.power for anchor in self.anchors)
+        seen = f"predictions wrong by a factor of two would have been seen with {power:.0%} chance"
+        if self.fits:
+            return f"The model fits, and predicts what was measured; {seen}."
+        wrong = [sentence for sentence in disagreements(self.anchors, "test error")]
+        if wrong:
+            return "\n".join(f"The model does not fit: {sentence}." for sentence in wrong)
+        return f"Whether predictions are right cannot be told from so few bags: {seen}."
+
     def to_json(self) -> str:
-        """All but the covariance, for programs."""
-        intervals = ("strength", "sparsity", "prevalence", "length")
+        """All but the covariance and the scores, for programs."""
+        intervals = ("strength", "spread", "sparsity", "silent", "prevalence", "length")
         content: dict[str, Any] = {name: getattr(self, name)._asdict() for name in intervals}
-        numbers = ("lengths", "evidence", "level", "bags", "dim")
+        numbers = ("lengths", "evidence", "level", "bags", "dim", "effective_dim", "fits")
         content |= {name: getattr(self, name) for name in numbers}
         content["diagnosis"] = asdict(self.diagnosis)
-        names = ("length", "sparsity", "strength", "prevalence")
-        content["task"] = self.task and {name: getattr(self.task, name) for name in names}
+        content["anchors"] = [anchor._asdict() for anchor in self.anchors]
+        content["task"] = self.task and _described(self.task)
         return json_text(content)
+
+
+def _described(task: Task) -> dict[str, Any]:
+    """The task's numbers; a law by its values and weights."""
+    names = ("length", "sparsity", "strength", "prevalence")
+    content = {name: getattr(task, name) for name in names}
+    if isinstance(task.strength, Varying):
+        values, weights = task.strength.atoms()
+        content["strength"] = {"values": values.tolist(), "weights": weights.tolist()}
+    return content

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import betaln, logsumexp
+from scipy.special import betaln
 
 from sparsetoken.model.signals import Discrete
 from sparsetoken.support.arrays import FloatArray, IntArray
@@ -32,9 +32,11 @@ _LOWEST, _HIGHEST = -15.0, 60.0  # its ends; noise beyond is counted there
 _FINEST, _WIDEST = 0.15, 2.0  # widths of kernels, where noise is densest and where it is rare
 _WIDTHS = 12
 _WIDE = 2.0  # width of the noise that was not seen: as much as one token
-_NARROWEST = 0.5  # τ: half of the noise's own width, where whitening has shrunk it
+_NARROWEST = 1.0  # τ: a token with the signal has the noise as well
 _MOST_PRODUCTS = 100_000  # of tokens and R, up to which e_R is computed
-_HALF_CHI2 = 1.353  # log likelihood by which the ends of a 90 % interval are below the maximum
+# Log likelihood by which the ends of a 90 % interval of R are below the maximum: half of χ²₁ for a
+# likelihood that knows the noise; twice that for one that estimates it and sees bags several times.
+_BELOW = 2.7
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -115,10 +117,10 @@ class Levels:
     """
 
     def __init__(
-        self, noise: FloatArray, tokens: FloatArray, lengths: IntArray, counted: FloatArray
+        self, noise: NoiseDensity, tokens: FloatArray, lengths: IntArray, counted: FloatArray
     ) -> None:
         self.tokens, self.lengths, self.counted = tokens, lengths, counted
-        self.noise = NoiseDensity(noise).log(tokens)
+        self.noise = noise.log(tokens)
         self.starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         self.places = np.arange(lengths.max()) < lengths[:, None]  # of tokens, in a full table
 
@@ -176,7 +178,8 @@ def fit_signal(levels: Levels) -> Fit:
     >>> rng = np.random.default_rng(0)
     >>> tokens = rng.standard_normal((400, 10))
     >>> tokens[:, 0] += 4.0
-    >>> levels = Levels(rng.standard_normal(4000), tokens.ravel(), np.full(400, 10), np.ones(400))
+    >>> noise = NoiseDensity(rng.standard_normal(4000))
+    >>> levels = Levels(noise, tokens.ravel(), np.full(400, 10), np.ones(400))
     >>> fitted = fit_signal(levels).signal
     >>> fitted.count, round(fitted.shift, 1), fitted.width, fitted.silent
     (1, 4.0, 1.0, 0.0)
@@ -192,13 +195,13 @@ def fit_signal(levels: Levels) -> Fit:
         if fallen == 2:
             break
     full = profile[best]
-    near = [count for count, (height, _) in profile.items() if height > full[0] - _HALF_CHI2]
+    near = [count for count, (height, _) in profile.items() if height > full[0] - _BELOW]
     price = 0.5 * np.log(max(float(levels.counted.sum()), 2.0))  # of a parameter
-    simple = [
-        _likeliest(levels, replace(full[1], **fixed), spread="width" not in fixed,
-                   silent="silent" not in fixed)
-        for fixed in ({"width": 1.0, "silent": 0.0}, {"width": 1.0}, {"silent": 0.0})
-    ]  # fmt: skip
+    simple = (
+        _likeliest(levels, replace(full[1], width=1.0, silent=0.0), spread=False, silent=False),
+        _likeliest(levels, replace(full[1], width=1.0), spread=False, silent=True),
+        _likeliest(levels, replace(full[1], silent=0.0), spread=True, silent=False),
+    )
     worth = {
         signal: levels.height(signal) - price * ((signal.width != 1) + (signal.silent != 0))
         for signal in (*simple, full[1])
@@ -246,11 +249,16 @@ def _likeliest(levels: Levels, start: Signal, *, spread: bool, silent: bool) -> 
     if silent:
         share = min(max(start.silent, 0.01), 0.99)
         point.append(np.log(share / (1 - share)))
+
+    def cost(point: FloatArray) -> float:
+        return -levels.height(signal_at(point))
+
+    options: Any = {"xatol": 5e-3, "fatol": 5e-3, "initial_simplex": _simplex(point)}
     found = minimize(
-        lambda point: -levels.height(signal_at(point)),
-        point,
+        cost,
+        np.array(point, dtype=float),
         method="Nelder-Mead",
-        options={"xatol": 5e-3, "fatol": 5e-3, "initial_simplex": _simplex(point)},
+        options=options,
     )
     return signal_at(found.x)
 

@@ -134,12 +134,3 @@ def histogram(values: FloatArray, weights: FloatArray | None = None) -> FloatArr
     flat = None if weights is None else weights.ravel()
     counts = np.bincount(place.ravel(), flat, minlength=bins * len(values))
     return counts.reshape(len(values), bins).astype(float)
-
-
-def cumulative(mixture: Mixture) -> FloatArray:
-    """Distribution function of the first mixture, with N(0, 1) as the rest, at upper bin ends."""
-    from scipy.special import ndtr
-
-    ends = edges()[1:]
-    share, shift = float(mixture.share[0]), float(mixture.shift[0])
-    return np.asarray((1 - share) * ndtr(ends) + share * ndtr(ends - shift))

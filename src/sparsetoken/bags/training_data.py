@@ -62,8 +62,10 @@ class TrainingData:
         counted = (numbers[self.weights_of(side) > 0] for side in (1, -1))
         return min(len(np.unique(side)) for side in counted)
 
-    def folds(self, count: int) -> Iterator[BoolArray]:
+    def folds(self, count: int, seed: int = _SEED) -> Iterator[BoolArray]:
         """Which bags (n,) are held out in turn; always the same, no random numbers.
+
+        Another seed shuffles them in another way.
 
         None where a class has a single bag or group, or would be held out as a whole.
         """
@@ -73,9 +75,9 @@ class TrainingData:
         index = self.order[self.weights[self.order] > 0]
         labels = self.labels[index]
         if self.groups is None:
-            parts = StratifiedKFold(count, shuffle=True, random_state=_SEED).split(index, labels)
+            parts = StratifiedKFold(count, shuffle=True, random_state=seed).split(index, labels)
         else:
-            folder = StratifiedGroupKFold(count, shuffle=True, random_state=_SEED)
+            folder = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
             parts = folder.split(index, labels, self.groups[index])
         folds = list(parts)
         if all(len(set(labels[rest])) == 2 for rest, _ in folds):

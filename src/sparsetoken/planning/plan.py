@@ -7,7 +7,7 @@ strength, or the largest length) with which it reaches a target, or the floor th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sparsetoken.model.classifiers import Attention
@@ -16,7 +16,7 @@ from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning.advice import Check, Option, Plan, range_warnings, scatter_warnings
-from sparsetoken.planning.metrics import Metric, metric_of
+from sparsetoken.planning.metrics import Metric, metric_of, target_argument
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Tuned, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, UNKNOWNS, Unknown, solve_for
@@ -28,6 +28,8 @@ from sparsetoken.theory.alignment import align
 
 _MOST_DIM = 10**6  # one sample for the query is then the least per dimension a protocol takes
 _REPEATS, _FEWEST_RUNS = 16, 4  # of the check
+_GOALS = ("error", "auc", "average precision", "sensitivity", "cost")  # with a target_ argument
+_ARGUMENTS = ("specificity", "cost_false_positive", "cost_false_negative")  # that go with one
 _PATIENCE = 1.0  # seconds that a check nobody asked for may take
 
 
@@ -112,40 +114,34 @@ def plan(
     >>> advice.best.classifier, round(advice.best.value, 3), round(advice["pooled"].value, 3)
     ('attention', 0.023, 0.237)
     """
-    if not isinstance(task, Task):
-        raise InvalidInput(f"plan: task must be a Task, got {task!r}")
-    dim = whole("plan", "dim", dim, least=3, most=_MOST_DIM)
-    targets = {
-        "error": target_error,
-        "auc": target_auc,
-        "average precision": target_average_precision,
-        "sensitivity": target_sensitivity,
-        "cost": target_cost,
-    }
-    arguments = {
-        "specificity": specificity,
-        "cost_false_positive": cost_false_positive,
-        "cost_false_negative": cost_false_negative,
-    }
-    measure, target = metric_of(metric, target, targets, arguments)
-    if target is not None:
-        target = measure.checked_target(task, target)
-    kind = _unknown(samples, target, unknown)
-    if samples is not None:
-        samples = whole("plan", "samples", samples, least=4, most=MOST_SAMPLES * dim)
-    solved = None if kind is None else kind(task, dim, samples or 0)
     if check not in (None, False, True):
         raise InvalidInput(f"plan: check must be True, False or None, got {check!r}")
-    seed = whole("plan", "seed", seed, least=0)
-    setting = Setting(dim, Logistic() if loss is None else loss, measure, weighting, seed)
-    Protocol(loss=setting.loss)  # refuses what is not a loss
-    Attention(weighting=weighting)  # or not a weighting
+    asked = question_of(
+        task,
+        dim,
+        samples=samples,
+        metric=metric,
+        target=target,
+        unknown=unknown,
+        loss=loss,
+        weighting=weighting,
+        seed=seed,
+        target_error=target_error,
+        target_auc=target_auc,
+        target_average_precision=target_average_precision,
+        target_sensitivity=target_sensitivity,
+        specificity=specificity,
+        target_cost=target_cost,
+        cost_false_positive=cost_false_positive,
+        cost_false_negative=cost_false_negative,
+    )
+    setting, solved = asked.setting, asked.unknown
     with one_blas_thread():
         options = tuple(
-            _option(tuner, task, samples, solved, target)
+            _option(tuner, task, asked.samples, solved, asked.target)
             for tuner in tuners(setting, task).values()
         )
-        advice = Plan(task, setting, target, solved, samples, options, ())
+        advice = Plan(task, setting, asked.target, solved, asked.samples, options, ())
         best, answer = advice.best, advice.answer
         return replace(
             advice,
@@ -153,6 +149,51 @@ def plan(
             check=None if best is None else _check(answer, best, setting, check),
             bayes=_bayes(task, setting) if best is None else None,
         )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a plan is asked, checked."""
+
+    setting: Setting
+    samples: int | None
+    target: float | None
+    unknown: Unknown | None  # None if what the samples reach is asked
+
+
+def question_of(
+    task: Task,
+    dim: int,
+    *,
+    samples: int | None = None,
+    metric: str | Metric | None = None,
+    target: float | None = None,
+    unknown: str | None = None,
+    loss: Loss | None = None,
+    weighting: Weighting = SOFTMAX,
+    seed: int = 0,
+    **goal: float | None,
+) -> Question:
+    """The question as `plan` takes it; `goal` has its targets and what goes with them."""
+    if not isinstance(task, Task):
+        raise InvalidInput(f"plan: task must be a Task, got {task!r}")
+    dim = whole("plan", "dim", dim, least=3, most=_MOST_DIM)
+    targets = {name: goal.pop(target_argument(name), None) for name in _GOALS}
+    strange = [name for name in goal if name not in _ARGUMENTS]
+    if strange:
+        raise InvalidInput(f"plan: {strange[0]} is no argument of a plan, got {goal[strange[0]]!r}")
+    measure, target = metric_of(metric, target, targets, goal)
+    if target is not None:
+        target = measure.checked_target(task, target)
+    kind = _unknown(samples, target, unknown)
+    if samples is not None:
+        samples = whole("plan", "samples", samples, least=4, most=MOST_SAMPLES * dim)
+    solved = None if kind is None else kind(task, dim, samples or 0)
+    seed = whole("plan", "seed", seed, least=0)
+    setting = Setting(dim, Logistic() if loss is None else loss, measure, weighting, seed)
+    Protocol(loss=setting.loss)  # refuses what is not a loss
+    Attention(weighting=weighting)  # or not a weighting
+    return Question(setting, samples, target, solved)
 
 
 def _unknown(
