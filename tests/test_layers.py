@@ -49,8 +49,8 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
-        "bags mixture whitening poolings training estimators comparison diagnosis findings pilot "
-        "storage"
+        "bags mixture whitening poolings training classes parameters estimators comparison "
+        "diagnosis findings pilot storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
@@ -90,7 +90,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "mpi4py": {"execution.py"},
     "sklearn": {
         f"bags/{name}.py"
-        for name in ("bags", "whitening", "poolings", "estimators", "comparison", "storage")
+        for name in "bags whitening poolings classes estimators comparison storage".split()
     },
 }
 NOT_THEORY_OF_LAWS = {"task", "classifiers", "vectorized", "protocol"}
