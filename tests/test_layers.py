@@ -49,8 +49,8 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
-        "bags mixture whitening poolings training classes parameters estimators comparison "
-        "diagnosis findings pilot storage"
+        "bags mixture whitening poolings statistics training classes parameters estimators "
+        "comparison diagnosis findings pilot storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
@@ -190,7 +190,7 @@ for name in set(sparsetoken.__all__) - drawing - estimators:
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert len(estimators) == 8
+assert len(estimators) == 9
 assert all(getattr(sparsetoken, name) is not None for name in estimators | drawing)
 try:
     sparsetoken.nothing

@@ -19,6 +19,7 @@ import sparsetoken as st
 from sparsetoken.support.errors import InvalidInput
 
 ESTIMATORS = [st.PooledClassifier, st.VectorizedClassifier, st.AttentionClassifier]
+ESTIMATORS += [st.StatisticsClassifier]
 # As with scikit-learn's own cross-validated estimators: a bag of weight two falls into one fold,
 # a bag that is there twice may fall into two.
 FOLDS = {
@@ -42,6 +43,8 @@ def test_weights_are_repetitions_where_nothing_is_held_out(kind):
     fixed = {"ridge": 0.1, "calibrate": False, "whiten": False}
     if kind is st.AttentionClassifier:
         fixed["sharpness"] = 1.0
+    if kind is st.StatisticsClassifier:
+        fixed["inverse_width"] = 1.0
     sample = st.Task(4, 1, 3.0).sample(60, dim=5, rng=0)
     counts = np.random.default_rng(0).integers(0, 4, 60)
     weighted = kind(**fixed).fit(sample.tokens, sample.labels, sample_weight=counts)

@@ -22,6 +22,7 @@ from sparsetoken.support.errors import InvalidInput
 
 KINDS = [st.PooledClassifier(), st.AttentionClassifier(), st.AttentionClassifier(query="joint"),
          st.VectorizedClassifier()]  # fmt: skip
+OTHERS = [st.StatisticsClassifier(), st.StatisticsClassifier(inverse_width=1.0, whiten=True)]
 
 
 def written(path, **arrays):
@@ -232,7 +233,7 @@ def test_offsets_are_right_or_refused(offsets, tokens):
         assert right and bags.lengths.sum() == tokens
 
 
-@pytest.mark.parametrize("classifier", KINDS, ids=repr)
+@pytest.mark.parametrize("classifier", KINDS + OTHERS, ids=repr)
 def test_saved_classifiers_are_the_same(tmp_path, sample, classifier):
     words = np.where(sample.labels > 0, "sick", "well")
     fitted = classifier.fit(sample.tokens, words)
@@ -271,7 +272,7 @@ def test_what_cannot_be_saved(tmp_path, sample):
         pass
 
     fitted = Mine().fit(sample.tokens, sample.labels)
-    with pytest.raises(InvalidInput, match="pooled, attention, joint, vectorized, got Mine"):
+    with pytest.raises(InvalidInput, match="joint, vectorized, statistics, got Mine"):
         st.save_classifier(fitted, tmp_path / "model")
     with pytest.raises(NotFittedError):
         st.save_classifier(st.PooledClassifier(), tmp_path / "model")

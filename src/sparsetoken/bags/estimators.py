@@ -1,8 +1,9 @@
 r"""Classifiers for bags of embeddings, with the scikit-learn API.
 
 `PooledClassifier`: the mean token. `VectorizedClassifier`: all tokens side by side.
-`AttentionClassifier`: Σ a_l x_l, a = softmax(sharpness·⟨x_l, query⟩). What they do is in
-`training.py`; here are their parameters, attributes and methods.
+`AttentionClassifier`: Σ a_l x_l, a = softmax(sharpness·⟨x_l, query⟩). `StatisticsClassifier`: mean,
+spread and extremes of each coordinate. What they do is in `training.py`; here are their parameters,
+attributes and methods.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sparsetoken.bags.bags import Bags, is_ragged, read_labels, scikit_learn_che
 from sparsetoken.bags.classes import OneAgainstRest, bag_weights
 from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide
+from sparsetoken.bags.statistics import Statistics
 from sparsetoken.bags.training import BagModel, Recipe
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.names import Names
@@ -94,7 +96,10 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def coef_(self) -> FloatArray:
         """The readouts of whitened features: (1, p) for two classes, (k, p) for more."""
-        return np.stack([model.weights for model in self._fitted.models])
+        rows = [model.weights for model in self._fitted.models]
+        if len({len(row) for row in rows}) > 1:
+            raise AttributeError("coef_: labels have chosen kernels with different features")
+        return np.stack(rows)
 
     @property
     def positive_(self) -> Any:
@@ -322,6 +327,50 @@ class AttentionClassifier(BagClassifier):
         }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class StatisticsClassifier(BagClassifier):
+    """Mean, standard deviation, least and greatest of each coordinate, and ridge or kernel.
+
+    For bags that differ in more than a few shifted tokens: classical multiple-instance data. Each
+    statistic has mean 0 and variance 1 over the bags that are learned from. No contributions of
+    tokens are defined. Parameters and attributes of `PooledClassifier`, and
+
+    Parameters
+    ----------
+    whiten : bool
+        Whether statistics are those of whitened tokens; False, coordinates as they are, if not
+        given.
+    inverse_width : float or "auto"
+        Of a Gaussian kernel between statistics, over the number of them; 0 is a linear readout.
+        "auto" takes the best of 0, 1/4, 1 and 4 by cross-validation.
+
+    Attributes
+    ----------
+    inverse_width_ : what was selected; one for each of more than two labels.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.arange(100) % 2
+    >>> tokens = rng.standard_normal((100, 8, 3)) * (1 + labels[:, None, None])  # wider, no shift
+    >>> classifier = StatisticsClassifier().fit(tokens[:60], labels[:60])
+    >>> bool(classifier.score(tokens[60:], labels[60:]) > 0.9)
+    True
+    """
+
+    whiten: bool = False
+    inverse_width: float | Literal["auto"] = "auto"
+
+    @property
+    def _pooling(self) -> Pooling:
+        return Statistics(sharpnesses=self._tried("inverse_width"), whiten=self.whiten)
+
+    @property
+    def inverse_width_(self) -> Any:
+        """Of the kernel, over the number of statistics; 0 for a linear readout."""
+        return self.sharpness_
+
+
 def _by_class(values: Iterable[Any]) -> Any:
     """The one of two classes; an array of those of several."""
     values = list(values)
@@ -335,5 +384,6 @@ ESTIMATORS: Names[BagClassifier] = Names(
         "attention": AttentionClassifier,
         "joint": partial(AttentionClassifier, query="joint"),
         "vectorized": VectorizedClassifier,
+        "statistics": StatisticsClassifier,
     },
 )

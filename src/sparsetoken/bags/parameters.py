@@ -26,6 +26,7 @@ TUNED = {
     "ridge": Tuned(math.ulp(0.0), _HUGE, "above 0"),
     "shrinkage": Tuned(0.0, 1.0, "from 0 to 1", (0.0, 0.3, 1.0)),  # 0: as Ledoit and Wolf say
     "sharpness": Tuned(0.0, _HUGE, "of at least 0", (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)),
+    "inverse_width": Tuned(0.0, _HUGE, "of at least 0", (0.0, 0.25, 1.0, 4.0)),
 }
 _COUNTS = {"n_tokens": 1, "folds": 2}  # at least
 _WORDS = {"query": ("two-step", "joint"), "reuse": ("all", "cross", "split")}

@@ -169,7 +169,7 @@ class Pooling(ABC):
 
     def arrays(self) -> dict[str, FloatArray]:
         """What was learned, for a file."""
-        return {name: getattr(self, name) for name in self.names}
+        return {name: np.asarray(getattr(self, name)) for name in self.names}
 
     def restored(self, length: int, dim: int, arrays: Mapping[str, FloatArray]) -> Pooling:
         """From the arrays of a file, whose shapes may be anything."""
