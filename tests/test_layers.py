@@ -54,7 +54,7 @@ ROOMS = {
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
-    "cli": "output questions planning bags explorer studies".split(),
+    "cli": "output questions planning bags scoring explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
     "support": set(),
@@ -77,7 +77,7 @@ ONLY = {  # of a room that may be imported, these files alone
 OWNERS = {  # a heavy library, and the only files that may import it
     "lazy_loader": {"__init__.py"},
     "matplotlib": {"figures.py"},
-    "tyro": {"cli/__init__.py", "cli/bags.py", "cli/studies.py"},
+    "tyro": {"cli/__init__.py", "cli/bags.py", "cli/scoring.py", "cli/studies.py"},
     "rich": {"cli/output.py", "progress.py"},
     "torch": {"devices.py", "simulation/architectures/training.py"},
     "array_api_compat": {"arrays.py"},
@@ -190,7 +190,7 @@ for name in set(sparsetoken.__all__) - drawing - estimators:
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert len(estimators) == 9
+assert len(estimators) == 10
 assert all(getattr(sparsetoken, name) is not None for name in estimators | drawing)
 try:
     sparsetoken.nothing

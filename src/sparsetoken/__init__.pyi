@@ -6,6 +6,7 @@ ASCII alone: it is opened with whatever encoding a machine is set to.
 from .app.explore import explore as explore
 from .bags.bags import Bags as Bags
 from .bags.comparison import compare_poolings as compare_poolings
+from .bags.comparison import rehearse_poolings as rehearse_poolings
 from .bags.estimators import ESTIMATORS as ESTIMATORS
 from .bags.estimators import AttentionClassifier as AttentionClassifier
 from .bags.estimators import PooledClassifier as PooledClassifier
