@@ -49,12 +49,13 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
-        "bags mixture units training_data whitening poolings training estimators comparison "
-        "diagnosis findings pilot storage"
+        "bags mixture units training_data whitening poolings statistics training classes "
+        "parameters estimators comparison likelihood views diagnosis measured forecast findings "
+        "pilot storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
-    "cli": "output questions planning bags explorer studies".split(),
+    "cli": "output questions planning bags scoring explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
     "support": set(),
@@ -77,7 +78,7 @@ ONLY = {  # of a room that may be imported, these files alone
 OWNERS = {  # a heavy library, and the only files that may import it
     "lazy_loader": {"__init__.py"},
     "matplotlib": {"figures.py"},
-    "tyro": {"cli/__init__.py", "cli/bags.py", "cli/studies.py"},
+    "tyro": {"cli/__init__.py", "cli/bags.py", "cli/scoring.py", "cli/studies.py"},
     "rich": {"cli/output.py", "progress.py"},
     "torch": {"devices.py", "simulation/architectures/training.py"},
     "array_api_compat": {"arrays.py"},
@@ -90,7 +91,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "mpi4py": {"execution.py"},
     "sklearn": {
         f"bags/{name}.py"
-        for name in ("bags", "training_data", "estimators", "comparison", "storage")
+        for name in "bags training_data classes estimators comparison storage".split()
     },
 }
 NOT_THEORY_OF_LAWS = {"task", "classifiers", "vectorized", "protocol"}
@@ -190,7 +191,7 @@ for name in set(sparsetoken.__all__) - drawing - estimators:
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert len(estimators) == 8
+assert len(estimators) == 10
 assert all(getattr(sparsetoken, name) is not None for name in estimators | drawing)
 try:
     sparsetoken.nothing

@@ -6,9 +6,11 @@ ASCII alone: it is opened with whatever encoding a machine is set to.
 from .app.explore import explore as explore
 from .bags.bags import Bags as Bags
 from .bags.comparison import compare_poolings as compare_poolings
+from .bags.comparison import rehearse_poolings as rehearse_poolings
 from .bags.estimators import ESTIMATORS as ESTIMATORS
 from .bags.estimators import AttentionClassifier as AttentionClassifier
 from .bags.estimators import PooledClassifier as PooledClassifier
+from .bags.estimators import StatisticsClassifier as StatisticsClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
 from .bags.pilot import estimate_task as estimate_task

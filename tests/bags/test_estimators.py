@@ -19,6 +19,7 @@ import sparsetoken as st
 from sparsetoken.support.errors import InvalidInput
 
 ESTIMATORS = [st.PooledClassifier, st.VectorizedClassifier, st.AttentionClassifier]
+ESTIMATORS += [st.StatisticsClassifier]
 # As with scikit-learn's own cross-validated estimators: a bag of weight two falls into one fold,
 # a bag that is there twice may fall into two.
 FOLDS = {
@@ -42,6 +43,8 @@ def test_weights_are_repetitions_where_nothing_is_held_out(kind):
     fixed = {"ridge": 0.1, "calibrate": False, "whiten": False}
     if kind is st.AttentionClassifier:
         fixed["sharpness"] = 1.0
+    if kind is st.StatisticsClassifier:
+        fixed["inverse_width"] = 1.0
     sample = st.Task(4, 1, 3.0).sample(60, dim=5, rng=0)
     counts = np.random.default_rng(0).integers(0, 4, 60)
     weighted = kind(**fixed).fit(sample.tokens, sample.labels, sample_weight=counts)
@@ -325,7 +328,10 @@ def test_labels_of_any_two_kinds_and_tools_of_scikit_learn(data):
         ({"X": np.ones((2, 2, 3)) * 1j}, "Complex data not supported"),
         ({"X": np.ones((2, 0, 3))}, "minimum of 1 is required"),
         ({"X": np.ones((2, 2, 3)), "y": [1, 1]}, "two classes, got 1 class"),
-        ({"X": np.ones((3, 2, 3)), "y": [1, 2, 3]}, "Only binary classification is supported"),
+        ({"positive": 2}, "AttentionClassifier: positive must be one of the labels 0, 1, got 2"),
+        ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict"),
+        ({"class_weight": {2: 1.0}}, "a dict with weights for labels among 0, 1, got {2: 1.0}"),
+        ({"class_weight": {0: 0.0}}, r"class_weight\[0\] must be a number above 0"),
         ({"X": np.ones((3, 2, 3))}, "inconsistent numbers of samples"),
         ({"X": np.ones((2, 2, 3)), "mask": np.ones((2, 3), bool)}, "mask must be truth values"),
         ({"X": np.ones((2, 2, 3)), "mask": np.zeros((2, 2), bool)}, "at least one token"),
@@ -337,7 +343,7 @@ def test_labels_of_any_two_kinds_and_tools_of_scikit_learn(data):
         ({"query": "none"}, "query must be one of 'two-step', 'joint'"),
         ({"reuse": "no"}, "reuse must be one of 'all', 'cross', 'split'"),
         ({"sample_weight": [1.0, -1.0]}, "sample_weight must be at least 0"),
-        ({"sample_weight": [0.0, 1.0]}, "leave both classes some weight"),
+        ({"sample_weight": [0.0, 1.0]}, "leave every class some weight"),
         ({"reuse": "split"}, "needs at least 4 bags of each class"),
         ({"shrinkage": 2.0}, "shrinkage must be 'auto' or a number from 0 to 1"),
         ({"y": np.array(["a", 1], dtype=object)}, "labels of one kind|label type|mix"),

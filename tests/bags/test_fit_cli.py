@@ -54,7 +54,8 @@ def test_fit_tells_the_whole_story(fitted):
     saved, words = fitted
     assert isinstance(st.load_classifier(saved), st.AttentionClassifier)
     assert "150 bags of 8 to 8 tokens in 8 dimensions" in words
-    for name in ("larger class", "pooled", "attention", "joint", "vectorized"):
+    assert "Bags with a signal are those labelled sick; --positive healthy takes others" in words
+    for name in ("larger class", "pooled", "attention", "joint", "vectorized", "statistics"):
         assert name in words
     assert "A signal is there" in words and "The model fits" in words
     assert "Predicted error of 100 bags like these: attention" in words
@@ -101,7 +102,10 @@ def test_json_and_a_pooling_of_choice(files, capsys):
     assert main([*arguments, *save]) == 0
     content = json.loads(capsys.readouterr().out)
     names = [row["pooling"] for row in content["comparison"]]
-    assert names == ["larger class", "pooled", "attention", "joint", "vectorized"]
+    assert names == [
+        "larger class", "pooled", "attention", "joint", "vectorized", "statistics",
+    ]  # fmt: skip
+    assert content["positive"] == "sick"
     errors = {row["pooling"]: row["error"] for row in content["comparison"]}
     assert errors["attention"] < errors["pooled"] < errors["larger class"] + 0.05
     assert content["pilot"]["task"]["sparsity"] == 1

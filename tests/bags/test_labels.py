@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
 
+import sparsetoken as st
 from sparsetoken.bags.bags import two_classes
 from sparsetoken.support.errors import InvalidInput
 
@@ -48,3 +51,161 @@ def test_the_signal_is_the_label_that_is_named(y, positive, signs):
 def test_labels_that_are_not_there_are_refused(y, given, words):
     with pytest.raises(InvalidInput, match=words):
         two_classes(y, len(y), "test", **given)
+
+
+FITTED = [
+    st.PooledClassifier(),
+    st.VectorizedClassifier(),
+    st.AttentionClassifier(),
+    st.AttentionClassifier(query="joint"),
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    task = st.Task(6, 1, 5.0)
+    train = task.sample(200, dim=8, rng=1)
+    return train, task.sample(200, dim=8, rng=2, signal=train.signal)
+
+
+@pytest.mark.parametrize("classifier", FITTED, ids=repr)
+def test_the_signal_may_be_the_first_label(data, classifier):
+    """The same classifier, whatever its labels are called; the second label has scores above 0."""
+    train, test = data
+    usual = classifier.fit(train.tokens, train.labels > 0)
+    scores, tokens = usual.decision_function(test.tokens), usual.contributions(test.tokens)
+    names = np.where(train.labels > 0, "has4", "no4")
+    other = type(classifier)(**classifier.get_params() | {"positive": "has4"})
+    other.fit(train.tokens, names)
+    assert other.classes_.tolist() == ["has4", "no4"] and other.positive_ == "has4"
+    np.testing.assert_array_equal(other.decision_function(test.tokens), -scores)
+    np.testing.assert_array_equal(other.predict(test.tokens) == "has4", scores > 0)
+    chances = usual.predict_proba(test.tokens)
+    np.testing.assert_allclose(other.predict_proba(test.tokens), chances[:, ::-1], atol=1e-15)
+    parts = other.contributions(test.tokens)
+    np.testing.assert_array_equal(parts, -np.array(tokens))
+    np.testing.assert_array_equal(other.contributions(test.tokens, label="has4"), tokens)
+    with pytest.raises(InvalidInput, match="label must be one of 'has4', 'no4', got 'x'"):
+        other.contributions(test.tokens, label="x")
+
+
+@pytest.mark.parametrize("noise", ["has4", "no4"])
+def test_tokens_of_the_other_label_are_the_noise(data, noise):
+    train, _ = data
+    names = np.where(train.labels > 0, "has4", "no4")
+    signal = {"has4": "no4", "no4": "has4"}[noise]
+    classifier = st.PooledClassifier(positive=signal).fit(train.tokens, names)
+    whitening = classifier._fitted.models[0].whitening
+    mean = train.tokens[names == noise].mean(axis=(0, 1))
+    np.testing.assert_allclose(whitening.mean, mean, atol=1e-12)
+
+
+FIXED = {"ridge": 0.1, "calibrate": False, "whiten": False}  # nothing that is held out
+
+
+@pytest.mark.parametrize("kind", [st.PooledClassifier, st.AttentionClassifier])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_class_weights_are_repeated_bags(kind, classes):
+    fixed = FIXED | ({"sharpness": 1.0} if kind is st.AttentionClassifier else {})
+    rng = np.random.default_rng(0)
+    tokens, labels = rng.standard_normal((60, 4, 5)), rng.integers(0, classes, 60)
+    tokens[:, 0] += labels[:, None]
+    counts = rng.integers(1, 3, 60)
+    weighted = kind(**fixed, class_weight={1: 3}).fit(tokens, labels, sample_weight=counts)
+    index = np.repeat(np.arange(60), np.where(labels == 1, 3, 1) * counts)
+    repeated = kind(**fixed).fit(tokens[index], labels[index])
+    np.testing.assert_allclose(
+        weighted.decision_function(tokens), repeated.decision_function(tokens), atol=1e-5
+    )
+
+
+def test_balanced_classes_weigh_the_same():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [150, 30])
+    tokens = rng.standard_normal((180, 3, 4)) + 0.7 * labels[:, None, None]
+    balanced, given, plain = (
+        st.PooledClassifier(class_weight=weight).fit(tokens, labels)
+        for weight in ("balanced", {0: 1.0, 1: 5.0}, None)
+    )
+    np.testing.assert_allclose(balanced.coef_, given.coef_, rtol=1e-6)
+    rates = [np.mean(each.predict(tokens) == 1) for each in (balanced, plain)]
+    assert rates[1] < rates[0]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Bags of ten digits, one of them a 3, a 7 or a 9: which? Training and test images differ."""
+    images, names = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+
+    def bags(part, count):
+        shown = rng.integers(0, 3, count)
+        others = np.flatnonzero(~np.isin(names[part], [3, 7, 9]))
+        chosen = images[part][rng.choice(others, (count, 10))]
+        for bag, which in enumerate(shown):
+            same = np.flatnonzero(names[part] == (3, 7, 9)[which])
+            chosen[bag, rng.integers(10)] = images[part][rng.choice(same)]
+        return chosen, np.array(["three", "seven", "nine"])[shown]
+
+    order = rng.permutation(len(images))
+    return bags(order[:1000], 300), bags(order[1000:], 300)
+
+
+def test_which_digit_is_in_the_bag(digits, tmp_path):
+    (train, names), (test, truth) = digits
+    classifier = st.AttentionClassifier(folds=3).fit(train, names)
+    assert classifier.classes_.tolist() == ["nine", "seven", "three"]
+    assert classifier.positive_ is None
+    scores, chances = classifier.decision_function(test), classifier.predict_proba(test)
+    assert scores.shape == chances.shape == (300, 3)
+    assert classifier.coef_.shape == classifier.query_.shape == (3, 64)
+    for name in ("intercept_", "ridge_", "sharpness_", "shrinkage_", "joint_", "cv_losses_"):
+        assert len(getattr(classifier, name)) == 3
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(classifier.predict(test), classifier.classes_[scores.argmax(1)])
+    right = classifier.score(test, truth)
+    pooled = st.PooledClassifier(folds=3).fit(train, names)
+    assert right > 0.8 and right > pooled.score(test, truth) + 0.05
+    assert log_loss(truth, chances) < 0.6  # a calibrated one; a coin of three sides has 1.1
+    for place, label in enumerate(classifier.classes_):
+        parts = np.array(classifier.contributions(test, label=label))
+        total = parts.sum(axis=1) + classifier.intercept_[place]
+        np.testing.assert_allclose(total, scores[:, place], atol=1e-9)
+        assert np.array(classifier.attention(test, label=label)).shape == (300, 10)
+        assert list(classifier.token_values(test, label=label)) == [
+            "contribution", "attention", "query_score",
+        ]  # fmt: skip
+    with pytest.raises(InvalidInput, match="label must be one of 'nine', 'seven', 'three', got No"):
+        classifier.score_tokens(test)
+    st.save_classifier(classifier, tmp_path / "model")
+    again = st.load_classifier(tmp_path / "model")
+    np.testing.assert_array_equal(again.decision_function(test), scores)
+    assert again.classes_.tolist() == classifier.classes_.tolist()
+
+
+def test_probabilities_of_several_classes_are_calibrated(digits):
+    (train, names), (test, truth) = digits
+    chances = st.AttentionClassifier(folds=3).fit(train, names).predict_proba(test)
+    index = np.searchsorted(["nine", "seven", "three"], truth)
+    for low, high in ((0.0, 0.2), (0.2, 0.7), (0.7, 1.0)):
+        inside = (chances >= low) & (chances < high)
+        shown = (index[:, None] == np.arange(3))[inside]
+        error = np.sqrt(0.25 / inside.sum())
+        assert abs(shown.mean() - chances[inside].mean()) < 0.05 + 2 * error
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"positive": "has4"}, {"class_weight": "balanced"}, {"class_weight": {"has4": 2.0}}],
+)
+def test_settings_of_labels_are_saved(data, tmp_path, settings):
+    train, test = data
+    names = np.where(train.labels > 0, "has4", "no4")
+    classifier = st.PooledClassifier(**settings).fit(train.tokens, names)
+    st.save_classifier(classifier, tmp_path / "model")
+    again = st.load_classifier(tmp_path / "model")
+    assert again.get_params() == classifier.get_params()
+    assert again.positive_ == classifier.positive_
+    np.testing.assert_array_equal(
+        again.decision_function(test.tokens), classifier.decision_function(test.tokens)
+    )

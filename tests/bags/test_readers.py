@@ -22,6 +22,7 @@ from sparsetoken.support.errors import InvalidInput
 
 KINDS = [st.PooledClassifier(), st.AttentionClassifier(), st.AttentionClassifier(query="joint"),
          st.VectorizedClassifier()]  # fmt: skip
+OTHERS = [st.StatisticsClassifier(), st.StatisticsClassifier(inverse_width=1.0, whiten=True)]
 
 
 def written(path, **arrays):
@@ -232,7 +233,7 @@ def test_offsets_are_right_or_refused(offsets, tokens):
         assert right and bags.lengths.sum() == tokens
 
 
-@pytest.mark.parametrize("classifier", KINDS, ids=repr)
+@pytest.mark.parametrize("classifier", KINDS + OTHERS, ids=repr)
 def test_saved_classifiers_are_the_same(tmp_path, sample, classifier):
     words = np.where(sample.labels > 0, "sick", "well")
     fitted = classifier.fit(sample.tokens, words)
@@ -271,7 +272,7 @@ def test_what_cannot_be_saved(tmp_path, sample):
         pass
 
     fitted = Mine().fit(sample.tokens, sample.labels)
-    with pytest.raises(InvalidInput, match="pooled, attention, joint, vectorized, got Mine"):
+    with pytest.raises(InvalidInput, match="joint, vectorized, statistics, got Mine"):
         st.save_classifier(fitted, tmp_path / "model")
     with pytest.raises(NotFittedError):
         st.save_classifier(st.PooledClassifier(), tmp_path / "model")
@@ -294,17 +295,17 @@ def model(tmp_path_factory, sample):
         ({"about": np.array("{}")}, "not a saved classifier"),
         ({"about": np.array("not json")}, "not a saved classifier"),
         ({"about": np.array(3)}, "not a saved classifier"),
-        ({"coef": np.ones((1, 9))}, "coef has shape"),
-        ({"mean": np.ones(9)}, "not a saved classifier"),
-        ({"mean": np.array(1.0)}, "not a saved classifier"),
-        ({"root": np.full((6, 6), np.nan)}, "not finite"),
-        ({"query": np.ones(0)}, "query has shape"),
+        ({"0.coef": np.ones(9)}, "coef has shape"),
+        ({"0.mean": np.ones(9)}, "not a saved classifier"),
+        ({"0.mean": np.array(1.0)}, "not a saved classifier"),
+        ({"0.root": np.full((6, 6), np.nan)}, "not finite"),
+        ({"0.query": np.ones(0)}, "query has shape"),
         ({"classes": np.arange(3)}, "classes has shape"),
-        ({"coef": np.array([["a"] * 6])}, "not that of real numbers"),
-        ({"coef": np.ones((1, 6)) * 1j}, "not that of real numbers"),
+        ({"0.coef": np.array(["a"] * 6)}, "not that of real numbers"),
+        ({"0.coef": np.ones(6) * 1j}, "not that of real numbers"),
         ({"about": np.array("[" * 100_000)}, "not a saved classifier"),
-        ({"classes": np.array([1.0, 1.0])}, "not two labels in order"),
-        ({"classes": np.array([np.nan, 1.0])}, "not two labels in order"),
+        ({"classes": np.array([1.0, 1.0])}, "not labels in order"),
+        ({"classes": np.array([np.nan, 1.0])}, "not labels in order"),
     ],
 )
 def test_wrong_models(tmp_path, model, change, words):
@@ -319,23 +320,26 @@ def test_wrong_models(tmp_path, model, change, words):
     "change",
     [
         {"format": "else"}, {"kind": "forest"}, {"settings": {}}, {"settings": {"loss": "x"}},
-        {"learned": {}}, {"settings": {"loss": None, "evil": 1}}, {"settings": 3},
+        {"models": {}}, {"models": []}, {"models": [3]}, {"names": 3}, {"features": "x"},
+        {"settings": {"loss": None, "evil": 1}}, {"settings": 3},
     ],
 )  # fmt: skip
 def test_wrong_words_in_models(tmp_path, model, change):
     refused(tmp_path, model, lambda about: about | change)
 
 
-@pytest.mark.parametrize("name", ["ridge", "sharpness", "shrinkage", "features", "tokens"])
+@pytest.mark.parametrize("name", ["ridge", "sharpness", "shrinkage", "tokens"])
 @pytest.mark.parametrize("value", ["Infinity", "NaN", "1e999", '"x"', "null", "[]"])
 def test_wrong_numbers_in_models(tmp_path, model, name, value):
     change = {name: json.loads(value)}
-    refused(tmp_path, model, lambda about: about | {"learned": about["learned"] | change})
+    refused(tmp_path, model, lambda about: about | {"models": [about["models"][0] | change]})
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("whiten", {}), ("ridge", 10**400), ("folds", 1.5), ("sharpness", -1)],
-    ids=["whiten", "ridge", "folds", "sharpness"],
+    ("name", "value"),
+    [("whiten", {}), ("ridge", 10**400), ("folds", 1.5), ("sharpness", -1), ("positive", "x"),
+     ("class_weight", 3), ("class_weight", [1])],
+    ids=["whiten", "ridge", "folds", "sharpness", "positive", "class_weight", "class_weights"],
 )  # fmt: skip
 def test_wrong_settings_in_models(tmp_path, model, name, value):
     refused(tmp_path, model, lambda about: about | {"settings": about["settings"] | {name: value}})

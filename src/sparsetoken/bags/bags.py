@@ -285,7 +285,6 @@ def two_classes(
     classes, index = read_labels(y, count, who)
     if positive is None and len(classes) > 2:
         raise InvalidInput(
-            "Only binary classification is supported. The type of the target is multiclass: "
             f"{who} needs two classes, got {len(classes)}; positive= sets one against the rest"
         )
     signal = signal_of(classes, positive, who)
@@ -297,17 +296,3 @@ def two_classes(
                 f"label {classes.tolist()[signal]!r}"
             )
     return classes, labels
-
-
-def sample_weights(given: Any, labels: FloatArray) -> FloatArray:
-    """Weights (n,) of bags, of mean 1 over those that count; all alike if none are given."""
-    from sklearn.utils.validation import _check_sample_weight
-
-    with scikit_learn_checks():
-        weights = _check_sample_weight(given, np.empty((len(labels), 1)), dtype=float)
-    if np.any(weights < 0) or not all(weights[labels == side].sum() > 0 for side in (1, -1)):
-        raise InvalidInput(
-            "sample_weight must be at least 0 and leave both classes some weight, got "
-            f"weights between {weights.min():g} and {weights.max():g}"
-        )
-    return weights * (np.count_nonzero(weights) / weights.sum())  # their scale says nothing

@@ -1,22 +1,29 @@
-"""The poolings side by side on someone's own bags, by cross-validation."""
+"""The poolings side by side on someone's own bags, by cross-validation; and how long it takes."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from sparsetoken.bags.bags import Bags, two_classes
-from sparsetoken.bags.estimators import ESTIMATORS
+from sparsetoken.bags.bags import Bags, read_labels, signal_of
+from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
+from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.blas import one_blas_thread
-from sparsetoken.support.checks import whole
+from sparsetoken.support.checks import refusal, whole
+from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_FEW = 5  # bags of each class that a rehearsal fits: one for each fold of a classifier's own
+_BRIEF = 2.0  # seconds
 
 
 def compare_poolings(
@@ -27,35 +34,43 @@ def compare_poolings(
     folds: int = 5,
     seed: int = 0,
     progress: bool = False,
+    poolings: Iterable[str] | None = None,
+    positive: Any = None,
 ) -> pd.DataFrame:
     """Error, AUC and time of each pooling on held-out bags, one row each.
 
     Everything a classifier chooses, it chooses inside the bags it learns from. The error has the
     standard error of a proportion, the AUC that of the folds, `seconds` are the median of a fit.
-    The first row is the guess of the more frequent class. Bags side by side ("vectorized") are
-    tried if all have one length, and together at most 16 million numbers.
+    The first row is the guess of the most frequent class. Of more than two classes the AUC is the
+    mean of those of each against the rest. Bags side by side ("vectorized") are tried if all have
+    one length, and together at most 16 million numbers.
 
     Parameters
     ----------
     X, y, mask
-        As for `estimate_task`: bags, two kinds of labels, tokens of an array that count.
+        As for `estimate_task`: bags, labels of two kinds or more, tokens of an array that count.
     folds : int
-        At least 2; no more than the rarer class has bags.
+        At least 2; no more than the rarest class has bags.
     seed : int
         Of the folds.
     progress : bool
-        Show a bar on standard error.
+        Show a bar for each pooling on standard error.
+    poolings : names, optional
+        Of `ESTIMATORS`; all that suit the bags if not given.
+    positive : label, optional
+        Which of two labels is that of bags with a signal; the second in order if not given.
 
     Returns
     -------
     pandas.DataFrame
         Columns `pooling`, `error`, `error_se`, `auc`, `auc_se`, `seconds`; a row for the guess and
-        one for each pooling that suits the bags.
+        one for each pooling.
 
     Raises
     ------
     InvalidInput
-        Bags or labels that cannot be read, or fewer than two bags of a class.
+        Bags or labels that cannot be read, fewer than two bags of a class, a label that is not
+        there, or poolings that are not known or do not suit the bags.
 
     Examples
     --------
@@ -67,30 +82,127 @@ def compare_poolings(
     """
     import pandas as pd
 
-    bags = Bags.of(X, mask, n_tokens=None)
-    folds = whole("compare_poolings", "folds", folds, least=2)
-    _, labels = two_classes(y, len(bags), "compare_poolings", fewest=2)
-    fewest = int(min(np.sum(labels > 0), np.sum(labels < 0)))
-    splits = list(
-        StratifiedKFold(min(folds, fewest), shuffle=True, random_state=seed).split(labels, labels)
-    )
-    rows = [_row("larger class", fewest / len(labels), len(labels), [0.5], [0.0])]
-    made = {name: ESTIMATORS.make(name) for name in ESTIMATORS}
-    fitting = {name: kind for name, kind in made.items() if kind._pooling.suits(bags)}
-    total = len(fitting) * len(splits)
-    with one_blas_thread(), progress_bar(total, "poolings", progress) as advance:
-        for name, classifier in fitting.items():
+    bags, classes, index, folds = _read("compare_poolings", X, y, mask, folds)
+    signal_of(classes, positive, "compare_poolings")
+    labels = classes[index]
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    splits = [(np.sort(train), held) for train, held in splitter.split(index, index)]
+    rarer = 1 - float(np.bincount(index).max()) / len(index)
+    rows = [_row("larger class", rarer, len(index), [0.5], [0.0])]
+    with one_blas_thread():
+        for name in _suitable("compare_poolings", bags, poolings):
+            classifier = ESTIMATORS.make(name, positive=positive)
             wrong, areas, seconds = 0, [], []
-            for train, held in splits:
-                start = time.perf_counter()
-                classifier.fit(bags[np.sort(train)], labels[np.sort(train)])
-                seconds.append(time.perf_counter() - start)
-                scores = classifier.decision_function(bags[held])
-                wrong += int(np.sum((scores > 0) != (labels[held] > 0)))
-                areas.append(float(roc_auc_score(labels[held], scores)))
-                advance()
-            rows.append(_row(name, wrong / len(labels), len(labels), areas, seconds))
+            with progress_bar(len(splits), name, progress) as advance:
+                for train, held in splits:
+                    seconds.append(_seconds(classifier, bags[train], labels[train]))
+                    wrong += int(np.sum(classifier.predict(bags[held]) != labels[held]))
+                    areas.append(_area(classifier.decision_function(bags[held]), index[held]))
+                    advance()
+            rows.append(_row(name, wrong / len(index), len(index), areas, seconds))
     return pd.DataFrame(rows)
+
+
+def rehearse_poolings(
+    X: Any, y: Any, *, mask: Any = None, folds: int = 5, poolings: Iterable[str] | None = None
+) -> dict[str, float]:
+    """Seconds that `compare_poolings` will take for each pooling, about.
+
+    Fits of five bags of each class are timed, and of ten where those are brief. What their tokens
+    add is taken to be the same for all others: iterations may be more or fewer, so that a factor of
+    two is no surprise.
+
+    Parameters
+    ----------
+    X, y, mask, folds, poolings
+        As for `compare_poolings`.
+
+    Returns
+    -------
+    dict
+        Seconds by name, of all folds together.
+
+    Raises
+    ------
+    InvalidInput
+        As for `compare_poolings`.
+
+    Examples
+    --------
+    >>> from sparsetoken import Task
+    >>> sample = Task(length=8, sparsity=1, strength=5.0).sample(90, dim=4, rng=0)
+    >>> list(rehearse_poolings(sample.tokens, sample.labels, poolings=["pooled", "attention"]))
+    ['pooled', 'attention']
+    """
+    bags, classes, index, folds = _read("rehearse_poolings", X, y, mask, folds)
+    few, more = (
+        # evenly chosen in each class, so that long bags are among them as they are among all
+        np.sort(np.concatenate([_even(np.flatnonzero(index == k), n) for k in range(len(classes))]))
+        for n in (_FEW, 2 * _FEW)
+    )
+    sizes = [int(bags.lengths[part].sum()) for part in (few, more)]
+    trained = (1 - 1 / folds) * float(bags.lengths.sum())
+    answer = {}
+    names = _suitable("rehearse_poolings", bags, poolings)
+    with one_blas_thread():
+        _seconds(ESTIMATORS.make("pooled"), bags[few], index[few])  # loads libraries
+        for name in names:
+            classifier = ESTIMATORS.make(name)
+            spent, tokens = _seconds(classifier, bags[few], index[few]), sizes[0]
+            per_token = spent / tokens
+            if spent < _BRIEF:  # else what does not grow with the bags is the smaller part
+                first, spent = spent, _seconds(classifier, bags[more], index[more])
+                per_token = max(0.0, spent - first) / max(1, sizes[1] - tokens)
+                tokens = sizes[1]
+            answer[name] = folds * (spent + per_token * max(0.0, trained - tokens))
+    return answer
+
+
+def _read(
+    who: str, X: Any, y: Any, mask: Any, folds: Any
+) -> tuple[Bags, NDArray[Any], IntArray, int]:
+    """Bags, labels, which of them each bag has, and folds that leave each some bags to learn."""
+    bags = Bags.of(X, mask, n_tokens=None)
+    folds = whole(who, "folds", folds, least=2)
+    classes, index = read_labels(y, len(bags), who)
+    counts = np.bincount(index)
+    if counts.min() < 2:
+        rare = classes.tolist()[int(counts.argmin())]
+        raise InvalidInput(f"{who}: y must have at least 2 bags of each class, got 1 of {rare!r}")
+    return bags, classes, index, min(folds, int(counts.min()))
+
+
+def _suitable(who: str, bags: Bags, poolings: Iterable[str] | None) -> list[str]:
+    """The poolings that are asked for, or all that suit the bags."""
+    known = [name for name in ESTIMATORS if ESTIMATORS.make(name)._pooling.suits(bags)]
+    if poolings is None:
+        return known
+    asked = list(poolings)
+    if isinstance(poolings, str) or not asked or not set(asked) <= set(known):
+        allowed = f"names among {', '.join(known)} for these bags"
+        raise refusal(who, "poolings", poolings, allowed)
+    return [name for name in known if name in asked]
+
+
+def _even(index: IntArray, count: int) -> IntArray:
+    """So many of them, evenly chosen; all if there are fewer."""
+    places = np.linspace(0, len(index) - 1, min(count, len(index))).round().astype(int)
+    return index[places]
+
+
+def _seconds(classifier: BagClassifier, bags: Bags, labels: NDArray[Any]) -> float:
+    """Of a fit."""
+    start = time.perf_counter()
+    classifier.fit(bags, labels)
+    return time.perf_counter() - start
+
+
+def _area(scores: FloatArray, index: IntArray) -> float:
+    """Under the ROC curve; the mean over labels, each against the rest, where there are several."""
+    if scores.ndim == 1:
+        return float(roc_auc_score(index, scores))
+    areas = [roc_auc_score(index == k, scores[:, k]) for k in range(scores.shape[1])]
+    return float(np.mean(areas))
 
 
 def _row(

@@ -1,64 +1,37 @@
 r"""Classifiers for bags of embeddings, with the scikit-learn API.
 
 `PooledClassifier`: the mean token. `VectorizedClassifier`: all tokens side by side.
-`AttentionClassifier`: Σ a_l x_l, a = softmax(sharpness·⟨x_l, query⟩). What they do is in
-`training.py`; here are their parameters, attributes and methods.
+`AttentionClassifier`: Σ a_l x_l, a = softmax(sharpness·⟨x_l, query⟩). `StatisticsClassifier`: mean,
+spread and extremes of each coordinate. What they do is in `training.py`; here are their parameters,
+attributes and methods.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsetoken.bags.bags import (
-    Bags,
-    is_ragged,
-    sample_weights,
-    scikit_learn_checks,
-    two_classes,
-)
+from sparsetoken.bags.bags import Bags, is_ragged, read_labels, scikit_learn_checks, signal_of
+from sparsetoken.bags.classes import OneAgainstRest, bag_weights
+from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide
-from sparsetoken.bags.training import Recipe, Trained, train
-from sparsetoken.bags.training_data import TrainingData
+from sparsetoken.bags.statistics import Statistics
+from sparsetoken.bags.training import BagModel, Recipe
 from sparsetoken.bags.whitening import TARGETS, Shrinking
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.names import Names
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.checks import one_of
 from sparsetoken.support.errors import InvalidInput
-
-
-class _Tuned(NamedTuple):
-    """A number that may be "auto"."""
-
-    least: float
-    most: float
-    words: str  # for these bounds
-    tried: tuple[float, ...] = ()  # what "auto" chooses from; for the ridge, see `training.py`
-
-
-_HUGE = 1e300  # beyond it squares and sums would be infinite
-_TUNED = {
-    "ridge": _Tuned(math.ulp(0.0), _HUGE, "above 0"),
-    "shrinkage": _Tuned(0.0, 1.0, "from 0 to 1", (0.0, 0.3, 1.0)),  # 0: as Ledoit and Wolf say
-    "sharpness": _Tuned(0.0, _HUGE, "of at least 0", (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)),
-}
-_COUNTS = {"n_tokens": 1, "folds": 2}  # at least
-_WORDS = {
-    "query": ("two-step", "joint"),
-    "reuse": ("all", "cross", "split"),
-    "target": ("auto", *TARGETS),
-}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # for __init__, as scikit-learn wants it
@@ -73,6 +46,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     calibrate: bool = True
     n_tokens: int = 1
     folds: int = 5
+    positive: Any = None
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
 
     @property
     @abstractmethod
@@ -82,13 +57,14 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, mask: Any = None, groups: Any = None
     ) -> BagClassifier:
-        """Learn from bags X (see the class) with two kinds of labels y.
+        """Learn from bags X (see the class) with labels y of two kinds or more.
 
         Bags of one of the `groups` (n,) are never split between folds.
         """
-        bags = self._bags(X, mask, reset=True)
-        classes, labels = two_classes(y, len(bags), type(self).__name__)
-        weights = sample_weights(sample_weight, labels)
+        bags, who = self._bags(X, mask, reset=True), type(self).__name__
+        classes, index = read_labels(y, len(bags), who)
+        signal = signal_of(classes, self.positive, who)
+        weights = bag_weights(who, sample_weight, self.class_weight, classes, index)
         recipe = Recipe(
             pooling=self._pooling,
             loss=Logistic() if self.loss is None else self.loss,
@@ -97,8 +73,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             calibrate=self.calibrate,
             folds=self.folds,
         )
-        trained = train(TrainingData.of(bags, labels, weights, groups), recipe)
-        if recipe.free and not trained.losses:
+        fitted = OneAgainstRest.train(bags, classes, index, weights, signal, recipe, groups)
+        if recipe.free and not all(each.losses for each in fitted.trained):
             warnings.warn(
                 "one class has a single bag, or bags in a single one of the groups, nothing can be "
                 "held out: shrinkage, sharpness and ridge are not tuned, probabilities not "
@@ -106,32 +82,51 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=2,
             )
-        self.cv_losses_ = {choice.flat: loss for choice, loss in trained.losses.items()}
-        self._set_trained(trained, classes)
+        self._set_fitted(fitted)
         return self
 
     def _tried(self, name: str) -> tuple[float, ...]:
         value = getattr(self, name)
-        return _TUNED[name].tried if value == "auto" else (float(value),)
+        return TUNED[name].tried if value == "auto" else (float(value),)
 
     @property
     def _shrinkings(self) -> tuple[Shrinking, ...]:
         targets = TARGETS if self.target == "auto" else (self.target,)
         return tuple(Shrinking(t, part) for t in targets for part in self._tried("shrinkage"))
 
-    def _set_trained(self, trained: Trained, classes: NDArray[Any]) -> None:
-        """The attributes that say what was fitted; `coef_` acts on whitened features."""
-        model = trained.model
-        self._model, self.classes_, self.joint_ = model, classes, trained.joint
-        self.target_, self.shrinkage_, self.sharpness_, _ = trained.choice.flat
-        self.ridge_, self.intercept_ = model.ridge, np.array([model.bias])
-        self.coef_ = model.weights.reshape(1, -1)
+    def _set_fitted(self, fitted: OneAgainstRest) -> None:
+        """The attributes that say what was fitted: numbers for two classes, arrays for more."""
+        self._fitted, self.classes_ = fitted, fitted.classes
+        chosen = [each.choice.flat for each in fitted.trained]
+        self.joint_ = _by_class(each.joint for each in fitted.trained)
+        self.target_ = _by_class(target for target, _, _, _ in chosen)
+        self.shrinkage_ = _by_class(shrinkage for _, shrinkage, _, _ in chosen)
+        self.sharpness_ = _by_class(sharpness for _, _, sharpness, _ in chosen)
+        self.ridge_ = _by_class(model.ridge for model in fitted.models)
+        self.intercept_ = np.array([model.bias for model in fitted.models])
+        losses = [{key.flat: loss for key, loss in x.losses.items()} for x in fitted.trained]
+        self.cv_losses_ = losses if len(losses) > 1 else losses[0]
+
+    @property
+    def coef_(self) -> FloatArray:
+        """The readouts of whitened features: (1, p) for two classes, (k, p) for more."""
+        rows = [model.weights for model in self._fitted.models]
+        if len({len(row) for row in rows}) > 1:
+            raise AttributeError("coef_: labels have chosen kernels with different features")
+        return np.stack(rows)
+
+    @property
+    def positive_(self) -> Any:
+        """The label taken as that of bags with a signal; None where each is in turn."""
+        if len(self.classes_) > 2:
+            return None
+        return self.classes_[signal_of(self.classes_, self.positive, type(self).__name__)]
 
     def _bags(self, X: Any, mask: Any, reset: bool = False) -> Bags:
         """Checked input; flat rows as scikit-learn checks them."""
         if not reset:
             check_is_fitted(self)
-        self._check_parameters()
+        check_parameters(type(self).__name__, self.get_params(deep=False))
         if not isinstance(X, Bags) and not is_ragged(X) and getattr(X, "ndim", 0) != 3:
             with scikit_learn_checks():
                 X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
@@ -149,46 +144,39 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return bags
 
-    def _check_parameters(self) -> None:
-        """Each as the tables above have it."""
-        for name, value in self.get_params(deep=False).items():
-            if name in _TUNED and value != "auto":
-                least, most, words, _ = _TUNED[name]
-                if not isinstance(value, int | float | np.number) or not least <= value <= most:
-                    raise InvalidInput(f"{name} must be 'auto' or a number {words}, got {value!r}")
-            elif name in _COUNTS:
-                least = _COUNTS[name]
-                if not isinstance(value, int | np.integer) or value < least:
-                    raise InvalidInput(
-                        f"{name} must be a whole number of at least {least}, got {value!r}"
-                    )
-            elif name in _WORDS:
-                one_of(type(self), name, value, _WORDS[name])
+    def _model(self, label: Any) -> BagModel:
+        """Whose scores are those of the label."""
+        return self._fitted.model(type(self).__name__, label)
 
-    def contributions(self, X: Any, mask: Any = None) -> list[FloatArray]:
-        """What each token adds to the score: arrays (L_i,), of sum score − `intercept_`."""
+    def contributions(self, X: Any, mask: Any = None, label: Any = None) -> list[FloatArray]:
+        """What each token adds to the score of a label: arrays (L_i,), of sum score − intercept.
+
+        The label is the second of two if none is given; of several one must be.
+        """
         bags = self._bags(X, mask)
-        return bags.split(self._model.contributions(bags))
+        return bags.split(self._model(label).contributions(bags))
+
+    def token_values(self, X: Any, mask: Any = None, label: Any = None) -> dict[str, Any]:
+        """All that is known of each token, by name: lists of arrays (L_i,)."""
+        return {"contribution": self.contributions(X, mask, label)}
 
     def decision_function(self, X: Any, mask: Any = None) -> FloatArray:
-        """Scores (n,); above 0 means the second class."""
+        """Scores (n,), above 0 for the second of two classes; (n, k) for more than two."""
         bags = self._bags(X, mask)
-        return self._model.scores(bags)
+        return self._fitted.scores(bags)
 
     def predict(self, X: Any, mask: Any = None) -> NDArray[Any]:
         """The class of each bag (n,)."""
-        second = self.decision_function(X, mask) > 0
-        return self.classes_[second.astype(int)]
+        scores = self.decision_function(X, mask)
+        return self._fitted.predict(scores)
 
     def predict_proba(self, X: Any, mask: Any = None) -> FloatArray:
-        """Probabilities (n, 2) of the classes: the sigmoid of the scores."""
-        logit = np.clip(self.decision_function(X, mask), -700, 700)
-        positive = 1 / (1 + np.exp(-logit))
-        return np.column_stack([1 - positive, positive])
+        """Probabilities (n, k) of the classes: the sigmoids of the scores, of sum 1."""
+        scores = self.decision_function(X, mask)
+        return self._fitted.probabilities(scores)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.input_tags.three_d_array = True
         return tags
 
@@ -201,7 +189,7 @@ class PooledClassifier(BagClassifier):
     ridge : float or "auto"
         λ in the objective; "auto" takes the best of five by cross-validation.
     whiten : bool
-        Remove mean and covariance of the tokens of the first class, whose bags are noise.
+        Remove mean and covariance of the tokens of bags without a signal, which are noise.
     shrinkage : float or "auto"
         Least part by which the covariance is shrunk towards the target: as much as Ledoit and
         Wolf find right for estimating it, or more, which pays where small variances are not noise
@@ -222,12 +210,23 @@ class PooledClassifier(BagClassifier):
     folds : int
         Of the cross-validation, shuffled; always the same ones. They do not depend on the order of
         bags, tokens or coordinates, and never split one of the `groups` given to `fit`.
+    positive : label, optional
+        Which of two labels is that of bags with a signal; the second in order if not given. The
+        tokens of the other bags are noise to whiten by. Scores above 0 mean the second label, be
+        it the signal's or not. Of more than two labels each is the signal's in turn, against the
+        rest.
+    class_weight : dict, "balanced" or None
+        A weight for the bags of each label, beside that of each bag; labels that are not in the
+        dict weigh 1. "balanced": all classes weigh the same in all.
 
     Attributes
     ----------
-    classes_ : the two labels; the second one is that of bags with a signal.
-    coef_, intercept_ : the readout of whitened features, calibrated if `calibrate`.
-    ridge_, sharpness_, shrinkage_, target_ : what was selected.
+    classes_ : the labels in order.
+    positive_ : the label taken as that of bags with a signal; None where each is in turn.
+    coef_, intercept_ : the readout of whitened features, calibrated if `calibrate`; a row for each
+        of more than two labels.
+    ridge_, sharpness_, shrinkage_, target_ : what was selected; one for each of more than two
+        labels.
     cv_losses_ : by which held-out losses, for (target, shrinkage, sharpness, ridge in units of the
         features' variance).
 
@@ -292,7 +291,7 @@ class AttentionClassifier(BagClassifier):
 
     Attributes
     ----------
-    query_ : the query (d,), in whitened coordinates.
+    query_ : the query (d,), in whitened coordinates; (k, d) for more than two labels.
 
     Examples
     --------
@@ -320,18 +319,84 @@ class AttentionClassifier(BagClassifier):
 
     @property
     def query_(self) -> FloatArray:
-        """The query (d,), in whitened coordinates."""
-        return np.asarray(self._model.pooling.query)
+        """The query (d,), in whitened coordinates; (k, d) for more than two classes."""
+        return np.asarray(_by_class(model.pooling.query for model in self._fitted.models))
 
-    def attention(self, X: Any, mask: Any = None) -> list[FloatArray]:
-        """The weights of each bag's tokens: a list of arrays (L_i,), each of sum 1."""
-        bags = self._bags(X, mask)
-        return bags.split(self._model.pooling.attention(bags, self._model.whitening))
+    def attention(self, X: Any, mask: Any = None, label: Any = None) -> list[FloatArray]:
+        """The weights of each bag's tokens: a list of arrays (L_i,), each of sum 1.
 
-    def score_tokens(self, X: Any, mask: Any = None) -> list[FloatArray]:
-        """⟨query, token⟩ of each bag's tokens, whitened: where the classifier looks."""
+        Of more than two labels, those of the model of `label`.
+        """
         bags = self._bags(X, mask)
-        return bags.split(self._model.whitening.project(bags, self.query_))
+        model = self._model(label)
+        return bags.split(model.pooling.attention(bags, model.whitening))
+
+    def score_tokens(self, X: Any, mask: Any = None, label: Any = None) -> list[FloatArray]:
+        """⟨query, token⟩ of each bag's tokens, whitened: where the classifier looks.
+
+        Of more than two labels, the query is that of `label`.
+        """
+        bags = self._bags(X, mask)
+        model = self._model(label)
+        return bags.split(model.whitening.project(bags, model.pooling.query))
+
+    def token_values(self, X: Any, mask: Any = None, label: Any = None) -> dict[str, Any]:
+        """All that is known of each token, by name: lists of arrays (L_i,)."""
+        return {
+            "contribution": self.contributions(X, mask, label),
+            "attention": self.attention(X, mask, label),
+            "query_score": self.score_tokens(X, mask, label),
+        }
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class StatisticsClassifier(BagClassifier):
+    """Mean, standard deviation, least and greatest of each coordinate, and ridge or kernel.
+
+    For bags that differ in more than a few shifted tokens: classical multiple-instance data. Each
+    statistic has mean 0 and variance 1 over the bags that are learned from. No contributions of
+    tokens are defined. Parameters and attributes of `PooledClassifier`, and
+
+    Parameters
+    ----------
+    whiten : bool
+        Whether statistics are those of whitened tokens; False, coordinates as they are, if not
+        given.
+    inverse_width : float or "auto"
+        Of a Gaussian kernel between statistics, over the number of them; 0 is a linear readout.
+        "auto" takes the best of 0, 1/4, 1 and 4 by cross-validation.
+
+    Attributes
+    ----------
+    inverse_width_ : what was selected; one for each of more than two labels.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.arange(100) % 2
+    >>> tokens = rng.standard_normal((100, 8, 3)) * (1 + labels[:, None, None])  # wider, no shift
+    >>> classifier = StatisticsClassifier().fit(tokens[:60], labels[:60])
+    >>> bool(classifier.score(tokens[60:], labels[60:]) > 0.9)
+    True
+    """
+
+    whiten: bool = False
+    inverse_width: float | Literal["auto"] = "auto"
+
+    @property
+    def _pooling(self) -> Pooling:
+        return Statistics(sharpnesses=self._tried("inverse_width"), whiten=self.whiten)
+
+    @property
+    def inverse_width_(self) -> Any:
+        """Of the kernel, over the number of statistics; 0 for a linear readout."""
+        return self.sharpness_
+
+
+def _by_class(values: Iterable[Any]) -> Any:
+    """The one of two classes; an array of those of several."""
+    values = list(values)
+    return values[0] if len(values) == 1 else np.array(values)
 
 
 ESTIMATORS: Names[BagClassifier] = Names(
@@ -341,5 +406,6 @@ ESTIMATORS: Names[BagClassifier] = Names(
         "attention": AttentionClassifier,
         "joint": partial(AttentionClassifier, query="joint"),
         "vectorized": VectorizedClassifier,
+        "statistics": StatisticsClassifier,
     },
 )

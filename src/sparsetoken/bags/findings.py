@@ -15,6 +15,7 @@ from sparsetoken.bags.forecast import (
     anchor_words,
     anchors_of,
     disagreements,
+    error_setting,
     forecasts,
 )
 from sparsetoken.bags.measured import Measured
@@ -117,7 +118,9 @@ class Pilot:
                 "measure=False; sparsetoken.plan(pilot.task, ...) gives the theory's answer alone"
             )
         asked = question_of(self.task, max(LEAST_DIM, round(self.effective_dim)), **question)
-        anchors = anchors_of(self.measured, self.task, asked.setting)
+        anchors = self.anchors
+        if asked.setting != error_setting(self.effective_dim):
+            anchors = anchors_of(self.measured, self.task, asked.setting)
         options = forecasts(asked, self.task, anchors, self.level)
         answer = PilotPlan(asked, options, anchors, self.level, ())
         best = answer.best

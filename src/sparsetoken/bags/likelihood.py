@@ -165,11 +165,12 @@ class Levels:
 
 
 class Fit(NamedTuple):
-    """The likeliest signal, its log likelihood, and all R that are nearly as likely."""
+    """The signal worth its parameters, and with all of them free; how likely; how many R are."""
 
     signal: Signal
-    height: float
-    counts: tuple[int, ...]
+    free: Signal  # of the same R
+    height: float  # log likelihood of the first
+    counts: tuple[int, ...]  # that are nearly as likely
 
 
 def fit_signal(levels: Levels) -> Fit:
@@ -207,12 +208,17 @@ def fit_signal(levels: Levels) -> Fit:
         for signal in (*simple, full[1])
     }
     chosen = max(worth, key=worth.__getitem__)
-    return Fit(chosen, levels.height(chosen), tuple(near))
+    return Fit(chosen, full[1], levels.height(chosen), tuple(near))
 
 
 def refit(levels: Levels, signal: Signal) -> Signal:
-    """The likeliest near a signal, with its R, and its τ or z where they are fixed."""
+    """The likeliest near a signal, with its R, and its τ = 1 or z = 0 where they are so."""
     return _likeliest(levels, signal, spread=signal.width != 1, silent=signal.silent != 0)
+
+
+def refit_freely(levels: Levels, signal: Signal) -> Signal:
+    """The likeliest near a signal, with its R."""
+    return _likeliest(levels, signal, spread=True, silent=True)
 
 
 def _counts(length: int) -> Iterator[int]:

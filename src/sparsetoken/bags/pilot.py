@@ -24,7 +24,15 @@ from sparsetoken.bags.bags import Bags, two_classes
 from sparsetoken.bags.diagnosis import diagnosed
 from sparsetoken.bags.findings import SURE, Interval, MatrixInterval, Pilot
 from sparsetoken.bags.forecast import Anchor, anchors_of, error_setting
-from sparsetoken.bags.likelihood import Fit, Levels, NoiseDensity, Signal, fit_signal, refit
+from sparsetoken.bags.likelihood import (
+    Fit,
+    Levels,
+    NoiseDensity,
+    Signal,
+    fit_signal,
+    refit,
+    refit_freely,
+)
 from sparsetoken.bags.measured import Measured, measured_curve
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.views import Split, View, levels_of, splits
@@ -100,7 +108,7 @@ def estimate_task(
     level = real("estimate_task", "level", level, above=0, below=1)
     blocks = whole("estimate_task", "blocks", blocks, least=3)
     data = TrainingData.of(bags, labels, np.ones(len(bags)), groups)
-    if data.fewest < _FEWEST // 2:
+    if data.fewest < _FEWEST // 2:  # in each fold and in each half there must be some
         raise InvalidInput(
             f"estimate_task: groups must be at least {_FEWEST // 2} with bags of each class, got "
             f"{data.fewest}"
@@ -111,8 +119,7 @@ def estimate_task(
             key=lambda pair: pair[1].fit.height,
         )
         others = [
-            _Estimate.near(data.without(block), shrinking, seen.fit.signal)
-            for block in data.folds(blocks)
+            _Estimate.near(data.without(block), shrinking, seen.fit) for block in data.folds(blocks)
         ]
         evidence, gain = _held_out(seen.first)
         noise = bags[labels < 0]
@@ -125,10 +132,15 @@ def estimate_task(
             anchors = anchors_of(measured, task, error_setting(dim))
         return Pilot(
             strength=_strength(seen, others, level),
-            spread=_jackknifed([seen.spread, *(other.spread for other in others)], level),
+            spread=_jackknifed(
+                [seen.free_spread, *(other.free_spread for other in others)], level, seen.spread
+            ),
             sparsity=Interval(seen.fit.signal.count, min(seen.fit.counts), max(seen.fit.counts)),
             silent=_jackknifed(
-                [seen.fit.signal.silent, *(other.fit.signal.silent for other in others)], level
+                [seen.fit.free.silent, *(other.fit.free.silent for other in others)],
+                level,
+                seen.fit.signal.silent,
+                most=1.0,
             ),
             prevalence=_mean(labels > 0, level),
             length=_mean(bags.lengths, level),
@@ -161,16 +173,21 @@ class _Estimate:
         return cls._from(list(splits(data, shrinking)), None)
 
     @classmethod
-    def near(cls, data: TrainingData, shrinking: Shrinking, signal: Signal) -> _Estimate:
-        """The same, of one R and where τ and z are free as in a signal."""
-        return cls._from(list(splits(data, shrinking)), signal)
+    def near(cls, data: TrainingData, shrinking: Shrinking, fit: Fit) -> _Estimate:
+        """The same, of the R and with the parameters of a fit to more bags."""
+        return cls._from(list(splits(data, shrinking)), fit)
 
     @classmethod
-    def _from(cls, parts: list[Split], signal: Signal | None) -> _Estimate:
+    def _from(cls, parts: list[Split], near: Fit | None) -> _Estimate:
         views = [view for part in parts for view in part.views]
         noise = NoiseDensity(np.concatenate([view.noise for view in views]))
         levels = levels_of(views, noise, len(parts))
-        fit = fit_signal(levels) if signal is None else Fit(refit(levels, signal), 0.0, ())
+        if near is None:
+            fit = fit_signal(levels)
+        else:
+            free = refit_freely(levels, near.free)
+            simple = free if near.signal == near.free else refit(levels, near.signal)
+            fit = Fit(simple, free, levels.height(simple), ())
         agreement = float(np.mean([part.agreement for part in parts]))
         return cls(parts[0], levels, fit, float(np.sqrt(max(agreement, _LEAST_AGREEMENT))))
 
@@ -181,6 +198,10 @@ class _Estimate:
     @property
     def spread(self) -> float:
         return float(np.sqrt(self.fit.signal.width**2 - 1)) / self.cosine
+
+    @property
+    def free_spread(self) -> float:
+        return float(np.sqrt(self.fit.free.width**2 - 1)) / self.cosine
 
 
 def _strength(seen: _Estimate, others: list[_Estimate], level: float) -> Interval:
@@ -197,15 +218,22 @@ def _strength(seen: _Estimate, others: list[_Estimate], level: float) -> Interva
     return Interval(*map(float, ends))
 
 
-def _jackknifed(values: list[float], level: float, least: float = 0.0) -> Interval:
-    """The first value, with the interval of those that leave out one block each."""
-    value, others = values[0], np.array(values[1:])
-    if len(others) < 2:
-        return Interval(value, least, np.inf)
+def _jackknifed(
+    values: list[float],
+    level: float,
+    value: float | None = None,
+    least: float = 0.0,
+    most: float = np.inf,
+) -> Interval:
+    """The first value, or another that stands for it, with the interval that follows from those
+    that leave out one block of bags each."""
+    first, others = values[0], np.array(values[1:])
     count = len(others)
     error = float(np.sqrt((count - 1) * np.mean((others - others.mean()) ** 2)))
     half = float(stdtrit(count - 1, (1 + level) / 2)) * error
-    return Interval(value, max(value - half, least), value + half)
+    value = first if value is None else value
+    low, high = max(first - half, least), min(first + half, most)
+    return Interval(value, min(value, low), max(value, high))
 
 
 def _mean(values: Any, level: float) -> Interval:

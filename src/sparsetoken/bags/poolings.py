@@ -21,7 +21,7 @@ applied to it. No step sizes are left; the length of q is the sharpness, chosen 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -94,6 +94,7 @@ class Pooling(ABC):
     length: int = 0  # of bags; 0 where they may have any
     learns_query: bool = False
     query: FloatArray = np.zeros(0)  # (d,), whitened; (0,) where there is none
+    names: tuple[str, ...] = ()  # of the arrays that it learns
 
     def suits(self, bags: Bags) -> bool:
         """Whether bags like these can be pooled so."""
@@ -114,9 +115,21 @@ class Pooling(ABC):
         """With what was learned."""
         return self
 
-    @property
-    def features_per_dim(self) -> int:
-        return 1
+    def arrays(self) -> dict[str, FloatArray]:
+        """What was learned, for a file."""
+        return {name: np.asarray(getattr(self, name)) for name in self.names}
+
+    def restored(self, length: int, dim: int, arrays: Mapping[str, FloatArray]) -> Pooling:
+        """From the arrays of a file, whose shapes may be anything."""
+        if not self.learns_query:
+            return self.learned(length, self.query)
+        if arrays["query"].shape != (dim,):
+            raise InvalidInput(f"query has shape {arrays['query'].shape}, not ({dim},)")
+        return self.learned(length, arrays["query"])
+
+    def count(self, dim: int) -> int:
+        """Features, for tokens of that dimension."""
+        return dim
 
     def attention(self, bags: Bags, whitening: Whitening) -> FloatArray:
         """Weights of all tokens (N,), of sum 1 in each bag."""
@@ -160,9 +173,8 @@ class SideBySide(Pooling):
     def learned(self, length: int, query: FloatArray) -> Pooling:
         return SideBySide(length)
 
-    @property
-    def features_per_dim(self) -> int:
-        return self.length
+    def count(self, dim: int) -> int:
+        return self.length * dim
 
     def features(self, bags: Bags, whitening: Whitening) -> FloatArray:
         lengths = np.unique(bags.lengths)
@@ -192,6 +204,7 @@ class Attending(Pooling):
     folds: int
     query: FloatArray = field(default_factory=partial(np.zeros, 0))
     learns_query = True
+    names = ("query",)
 
     def __post_init__(self) -> None:
         check_weighting("AttentionClassifier", self.weighting)

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sparsetoken.bags.bags import signal_of
+from sparsetoken.bags.classes import OneAgainstRest
 from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
+from sparsetoken.bags.parameters import check_parameters
 from sparsetoken.bags.readers.loading import naming
 from sparsetoken.bags.readers.npz import read_arrays
 from sparsetoken.bags.training import BagModel, Choice, Trained
 from sparsetoken.bags.whitening import TARGETS, Shrinking, Whitening
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
+from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import one_of, real, refusal
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, whole_file
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
-_ARRAYS = ("about", "classes", "coef", "intercept", "mean", "root", "query")
+_MODEL = ("coef", "intercept", "mean", "root")  # arrays of each model, beside those of its pooling
+_NUMBERS = ("ridge", "sharpness", "shrinkage", "tokens")  # learned by each model
 _FORMAT, _OLD = "sparsetoken classifier 2", "sparsetoken classifier 1"
 _HUGE = 1e300  # no number that was learned is beyond it
 
@@ -75,31 +81,25 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
                 allowed = f"one of {', '.join(table)} as they are"
                 raise refusal("save_classifier", field, settings[field], allowed)
             settings[field] = name
-    classes = classifier.classes_
-    if classes.dtype.kind not in "biufU":
-        classes = classes.astype(str)
-    model = classifier._model
+    if settings["class_weight"] not in (None, "balanced"):
+        settings["class_weight"] = list(settings["class_weight"].items())  # keys of any kind
+    fitted: OneAgainstRest = classifier._fitted
     names_in = getattr(classifier, "feature_names_in_", None)
-    learned = {
-        "ridge": float(classifier.ridge_),
-        "sharpness": float(classifier.sharpness_),
-        "shrinkage": float(classifier.shrinkage_),
-        "target": classifier.target_,
+    words = {
+        "format": _FORMAT,
+        "kind": kind,
+        "settings": settings,
         "features": int(classifier.n_features_in_),
-        "tokens": model.pooling.length,
-        "joint": classifier.joint_,
         "names": None if names_in is None else list(names_in),
+        "models": [_words(trained) for trained in fitted.trained],
     }
-    words = {"format": _FORMAT, "kind": kind, "settings": settings, "learned": learned}
+    classes = fitted.classes
     arrays: dict[str, Any] = {
         "about": np.array(json.dumps(words, default=_plain)),
-        "classes": classes,
-        "coef": classifier.coef_,
-        "intercept": classifier.intercept_,
-        "mean": model.whitening.mean,
-        "root": model.whitening.root,
-        "query": model.pooling.query,
+        "classes": classes if classes.dtype.kind in "biufU" else classes.astype(str),
     }
+    for place, model in enumerate(fitted.models):
+        arrays |= {f"{place}.{name}": array for name, array in _arrays(model).items()}
     try:
         with whole_file(path) as draft, draft.open("wb") as stream:
             np.savez(stream, **arrays)
@@ -136,99 +136,152 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
     [-1.0, 1.0]
     """
     with naming(path) as place:
-        arrays = read_arrays(place, _ARRAYS)
         try:
-            return _restored(arrays)
+            about = _about(read_arrays(place, ("about",)))
+            names = [f"{k}.{name}" for k in range(len(about["models"])) for name in _known(about)]
+            return _restored(about, read_arrays(place, ("classes", *names)))
         except InvalidInput as error:
             raise InvalidInput(f"this is not a saved classifier ({error})") from error
 
 
-def _about(words: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Kind, settings and learned numbers as the words of a file have them, checked."""
+def _words(trained: Trained) -> dict[str, Any]:
+    """What a model has learned, but for its arrays."""
+    target, shrinkage, sharpness, _ = trained.choice.flat
+    return {
+        "ridge": float(trained.model.ridge),
+        "sharpness": float(sharpness),
+        "target": target,
+        "shrinkage": float(shrinkage),
+        "tokens": trained.model.pooling.length,
+        "joint": trained.joint,
+    }
+
+
+def _arrays(model: BagModel) -> dict[str, FloatArray]:
+    whitening = model.whitening
+    arrays = (model.weights, np.array(model.bias), whitening.mean, whitening.root)
+    return dict(zip(_MODEL, arrays, strict=True)) | model.pooling.arrays()
+
+
+def _about(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """The words of a file, checked; settings are those of a classifier."""
+    if "about" not in arrays:
+        raise InvalidInput("about is missing")
     try:
-        about = json.loads(words)
+        about = json.loads(str(arrays["about"]))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"about is not JSON: {error}") from None
     if isinstance(about, dict) and about.get("format") == _OLD:
         raise InvalidInput("an older version wrote it, fit and save again")
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise InvalidInput(f"the format is not {_FORMAT!r}")
-    kind, settings, learned = (about.get(name) for name in ("kind", "settings", "learned"))
-    usual = ESTIMATORS.make(kind)
-    if not isinstance(settings, dict) or not isinstance(learned, dict):
-        raise InvalidInput("settings or learned numbers are missing")
+    usual = ESTIMATORS.make(about.get("kind"))
+    settings, models, names = (about.get(name) for name in ("settings", "models", "names"))
     expected = set(usual.get_params())
-    if set(settings) != expected:
+    if not isinstance(settings, dict) or set(settings) != expected:
         raise InvalidInput(f"settings are not {', '.join(sorted(expected))}")
-    for name in ("ridge", "sharpness", "shrinkage", "features", "tokens"):
-        real("learned", name, learned.get(name), above=-_HUGE, below=_HUGE)
-    one_of("learned", "joint", learned.get("joint"), (False, True))
-    one_of("learned", "target", learned.get("target"), (None, *TARGETS))
-    names = learned.get("names")
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        raise InvalidInput("learned numbers are missing")
+    for model in models:
+        for name in _NUMBERS:
+            real("learned", name, model.get(name), above=-_HUGE, below=_HUGE)
+        one_of("learned", "joint", model.get("joint"), (False, True))
+        one_of("learned", "target", model.get("target"), (None, *TARGETS))
+    real("learned", "features", about.get("features"), above=0, below=_HUGE)
     if names is not None and not isinstance(names, list):
         raise InvalidInput(f"names are {names!r}, not a list")
-    return ESTIMATORS.kind(usual), settings, learned
+    return about | {"kind": ESTIMATORS.kind(usual)}
 
 
-def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
-    missing = [name for name in _ARRAYS if name not in arrays]
-    if missing:
-        raise InvalidInput(f"{missing[0]} is missing")
-    kind, settings, learned = _about(str(arrays["about"]))
-    for field, table in _BY_NAME.items():
-        if settings.get(field) is not None:
-            settings[field] = table.make(settings[field])
-    classifier = ESTIMATORS.make(kind, **settings)
-    classifier._check_parameters()
-    for name in ("whiten", "calibrate"):
-        one_of("settings", name, settings[name], (False, True))
-    if arrays["mean"].ndim != 1:
-        raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
-    dim, features = len(arrays["mean"]), int(learned["features"])
-    pooling = classifier._pooling.learned(int(learned["tokens"]), arrays["query"])
-    shapes = {
-        "classes": (2,),
-        "coef": (1, dim * pooling.features_per_dim),
-        "intercept": (1,),
-        "mean": (dim,),
-        "root": (dim, dim),
-        "query": (dim,) if pooling.learns_query else (0,),
-    }
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape or dim == 0:
-            raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
-        if name != "classes":
-            if arrays[name].dtype.kind != "f":
-                raise InvalidInput(
-                    f"{name} has dtype {arrays[name].dtype}, not that of real numbers"
-                )
-            arrays[name] = arrays[name].astype(float)
-            if not np.isfinite(arrays[name]).all():
-                raise InvalidInput(f"{name} has numbers that are not finite")
-    if features != dim * classifier.n_tokens:
-        raise InvalidInput(f"{features} features do not fit dimension {dim}")
-    classes = arrays["classes"]
-    if classes.dtype.kind not in "biufU" or not classes[0] < classes[1]:
-        raise InvalidInput("classes are not two labels in order")
-    if learned["names"] is not None:
-        classifier.feature_names_in_ = np.array([str(x) for x in learned["names"]], dtype=object)
+def _known(about: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the arrays of a model."""
+    return _MODEL + ESTIMATORS.make(about["kind"])._pooling.names
+
+
+def _restored(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> BagClassifier:
+    classifier = _as_set(about["kind"], about["settings"])
+    classes = _labels(arrays, len(about["models"]))
+    signal_of(classes, classifier.positive, about["kind"])
+    trained = []
+    for place, learned in enumerate(about["models"]):
+        own = {name: _numbers(name, arrays.get(f"{place}.{name}")) for name in _known(about)}
+        trained.append(_model(classifier, learned, own))
+    features = int(about["features"])
+    dims = {len(each.model.whitening.mean) * classifier.n_tokens for each in trained}
+    if dims != {features}:
+        raise InvalidInput(f"{features} features do not fit dimensions {sorted(dims)}")
+    if about["names"] is not None:
+        classifier.feature_names_in_ = np.array([str(x) for x in about["names"]], dtype=object)
     classifier.n_features_in_ = features
-    model = BagModel(
-        Whitening(arrays["mean"], arrays["root"]),
-        pooling,
-        arrays["coef"][0],
-        float(arrays["intercept"][0]),
-        float(learned["ridge"]),
-    )
-    target = learned["target"]
-    shrinking = None if target is None else Shrinking(target, float(learned["shrinkage"]))
-    choice = Choice(shrinking, float(learned["sharpness"]), 1.0)
-    classifier._set_trained(Trained(model, choice, {}, learned["joint"]), classes)
+    classifier._set_fitted(OneAgainstRest(classes, tuple(trained)))
     return classifier
 
 
+def _as_set(kind: str, settings: dict[str, Any]) -> BagClassifier:
+    """The classifier with the settings of a file."""
+    for field, table in _BY_NAME.items():
+        if settings.get(field) is not None:
+            settings[field] = table.make(settings[field])
+    for name in ("whiten", "calibrate"):
+        one_of("settings", name, settings[name], (False, True))
+    weights = settings["class_weight"]
+    if weights not in (None, "balanced"):
+        try:
+            settings["class_weight"] = dict(weights)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"class_weight is {weights!r}") from None
+    classifier = ESTIMATORS.make(kind, **settings)
+    check_parameters(kind, classifier.get_params(deep=False))
+    return classifier
+
+
+def _labels(arrays: dict[str, NDArray[Any]], models: int) -> NDArray[Any]:
+    """In order, two for one model and k for k > 2."""
+    classes = arrays.get("classes", np.zeros(0))
+    count = 2 if models == 1 else models
+    if classes.shape != (count,) or models in (0, 2):
+        raise InvalidInput(f"classes has shape {classes.shape}, there are {models} models")
+    if classes.dtype.kind not in "biufU" or not all(a < b for a, b in pairwise(classes.tolist())):
+        raise InvalidInput("classes are not labels in order")
+    return classes
+
+
+def _numbers(name: str, array: NDArray[Any] | None) -> FloatArray:
+    if array is None:
+        raise InvalidInput(f"{name} is missing")
+    if array.dtype.kind != "f":
+        raise InvalidInput(f"{name} has dtype {array.dtype}, not that of real numbers")
+    numbers = array.astype(float)
+    if not np.isfinite(numbers).all():
+        raise InvalidInput(f"{name} has numbers that are not finite")
+    return numbers
+
+
+def _model(
+    classifier: BagClassifier, learned: dict[str, Any], arrays: dict[str, FloatArray]
+) -> Trained:
+    """One model of a file."""
+    if arrays["mean"].ndim != 1 or not len(arrays["mean"]):
+        raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
+    dim = len(arrays["mean"])
+    pooling = classifier._pooling.restored(int(learned["tokens"]), dim, arrays)
+    shapes = {"coef": (pooling.count(dim),), "intercept": (), "root": (dim, dim)}
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
+    whitening = Whitening(arrays["mean"], arrays["root"])
+    bias, ridge = float(arrays["intercept"]), float(learned["ridge"])
+    model = BagModel(whitening, pooling, arrays["coef"], bias, ridge)
+    target = learned["target"]
+    shrinking = None if target is None else Shrinking(target, float(learned["shrinkage"]))
+    choice = Choice(shrinking, float(learned["sharpness"]), 1.0)
+    return Trained(model, choice, {}, learned["joint"])
+
+
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
+    """NumPy's numbers as Python's, bytes as the words that labels of bytes become."""
     if isinstance(value, np.generic):
-        return value.item()
+        return _plain(value.item()) if isinstance(value, np.bytes_) else value.item()
+    if isinstance(value, bytes):
+        return value.decode()
     raise TypeError(f"{value!r} cannot be saved")

@@ -23,11 +23,12 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec
 
 import sparsetoken as st
-from sparsetoken.cli.bags import Fit, Score
+from sparsetoken.cli.bags import Fit
 from sparsetoken.cli.explorer import Explore
 from sparsetoken.cli.output import note
 from sparsetoken.cli.planning import Plan
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
+from sparsetoken.cli.scoring import Score
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
 from sparsetoken.model.names import CLASSIFIERS, LOSSES, WEIGHTINGS, Names
 from sparsetoken.model.signals import Varying, law_in_words

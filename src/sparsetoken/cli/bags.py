@@ -1,28 +1,26 @@
-"""Someone's own bags of embeddings: fit, score."""
+"""Someone's own bags of embeddings: fit."""
 
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import tyro
+from numpy.typing import NDArray
 
 import sparsetoken as st
 from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
-from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text
-from sparsetoken.support.whole_files import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MORE = (1, 2, 4, 8)  # times as many labelled bags
+_LARGE = 1 << 21  # numbers in all tokens, below which no pooling takes a minute
+_MOST_SECONDS, _MOST_TIMES = 60.0, 10.0  # a pooling that takes more, and times all others together
 
 
 @dataclass(frozen=True)
@@ -31,15 +29,20 @@ class Fit:
 
     Compares the poolings by cross-validation, estimates strength and sparsity of the signal,
     predicts what more bags would give, and saves a classifier if asked to. The file is an npz
-    archive: X (bags, tokens, features), or X (tokens, features) and offsets; and labels y, of
-    which the second kind (in order) is that of bags with a signal. numpy.savez makes one.
+    archive: X (bags, tokens, features), or X (tokens, features) and offsets; and labels y.
+    numpy.savez makes one.
     """
 
     bags: tyro.conf.Positional[str]
     """The npz file; nothing in it is ever unpickled."""
     save: str | None = None
     """Fit all bags and write the classifier to this file, for sparsetoken score."""
-    pooling: Literal["best", "pooled", "attention", "joint", "vectorized"] = "best"
+    positive: str | None = None
+    """The label of bags with a signal, against all others; of two the second in order, if none."""
+    poolings: tuple[str, ...] = ()
+    """Those to compare, as attention,joint; else all that suit the bags and do not take by far the
+    most time."""
+    pooling: Literal["best", "pooled", "attention", "joint", "vectorized", "statistics"] = "best"
     """The classifier to save; best is the one with the least cross-validated error."""
     target_error: float | None = None
     """Also plan for this error: how many labelled bags does it take?"""
@@ -48,48 +51,97 @@ class Fit:
     folds: int = 5
     """Of the cross-validation."""
     seed: int = 0
-    """Of folds and bootstrap."""
+    """Of the folds."""
     json: bool = False
     """Print JSON for programs, at the end."""
     no_progress: bool = False
-    """No progress bar on standard error."""
+    """No progress bars on standard error, nothing on what is being done."""
 
     def run(self) -> None:
         destination = target("fit: save", self.save)
         bags, labels = st.load_bags(self.bags)
         if labels is None:
             raise InvalidInput(f"{self.bags}: the array y (labels) is missing")
-        lengths = bags.lengths
-        self._say(
-            f"{len(bags)} bags of {lengths.min()} to {lengths.max()} tokens in {bags.dim} "
-            "dimensions, cross-validated:"
-        )
-        progress = not self.no_progress and sys.stderr.isatty()
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            raise InvalidInput(
+                f"{self.bags}: y must have labels of two kinds, got {classes[0]} alone"
+            )
+        signal = self._signal(classes)
+        self._say(_shape(bags))
+        self._say(_signal_line(classes, signal))
         with warnings_as_notes():
+            poolings = self._poolings(bags, labels)
             table = st.compare_poolings(
-                bags, labels, folds=self.folds, seed=self.seed, progress=progress
+                bags,
+                labels,
+                folds=self.folds,
+                seed=self.seed,
+                progress=not self.no_progress,
+                poolings=poolings,
+                positive=signal,
             )
         comparison: Any = table.to_dict("records")
-        answer: Row = {"bags": len(bags), "dim": bags.dim, "comparison": self._shown(comparison)}
-        if "vectorized" not in set(table.pooling):
+        answer: Row = {"bags": len(bags), "dim": bags.dim, "positive": signal}
+        answer["comparison"] = self._shown(comparison)
+        if not poolings and "vectorized" not in set(table.pooling):
             self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
         if destination is not None:
-            st.save_classifier(st.ESTIMATORS.make(chosen).fit(bags, labels), destination)
+            self._doing(f"fitting all bags ({chosen})")
+            classifier = st.ESTIMATORS.make(chosen, positive=signal).fit(bags, labels)
+            st.save_classifier(classifier, destination)
             note(f"the classifier ({chosen}) is in {self.save}")
             answer["saved"] = {"classifier": chosen, "file": str(self.save)}
-        try:
-            pilot = st.estimate_task(bags, labels, seed=self.seed)
-        except InvalidInput as error:
-            self._say(f"\nNothing can be estimated or planned: {error}.")
-            answer["pilot"] = {"error": str(error)}
+        if signal is None:
+            self._say("\nNothing is estimated or planned for several labels; --positive LABEL does "
+                      "so for one against the rest.")  # fmt: skip
         else:
-            self._say("\n" + pilot.summary())
-            answer["pilot"] = json.loads(pilot.to_json())
-            if pilot.found:
-                answer["plan"] = self._plan(pilot, table)
+            answer |= self._outlook(bags, labels == signal)
         if self.json:
             print(json_text(answer))
+
+    def _signal(self, classes: NDArray[Any]) -> Any:
+        """The label of bags with a signal; None where each of several is in turn."""
+        if self.positive is not None:
+            return _label(classes, self.positive)
+        return classes[1].item() if len(classes) == 2 else None
+
+    def _poolings(self, bags: st.Bags, labels: NDArray[Any]) -> list[str] | None:
+        """Those to compare; None for all that suit the bags."""
+        if self.poolings:
+            return [name.strip() for names in self.poolings for name in names.split(",")]
+        if bags.tokens.size < _LARGE:
+            return None
+        self._doing("estimating how long each pooling will take (--poolings chooses them)")
+        seconds = st.rehearse_poolings(bags, labels, folds=self.folds)
+        kept = {name for name in seconds if name == self.pooling or not _dominates(name, seconds)}
+        note(
+            ", ".join(
+                f"{name} about {_duration(spent)}"
+                + ("" if name in kept else f": left out; --poolings {name} to have it")
+                for name, spent in seconds.items()
+            )
+        )
+        return [name for name in seconds if name in kept]
+
+    def _outlook(self, bags: st.Bags, positive: NDArray[np.bool_]) -> Row:
+        """What is in the bags, and what more of them would give."""
+        self._doing("estimating what is in the bags")
+        try:
+            pilot = st.estimate_task(bags, positive)
+        except InvalidInput as error:
+            self._say(f"\nNothing can be estimated or planned: {error}.")
+            return {"pilot": {"error": str(error)}}
+        self._say("\n" + pilot.summary())
+        answer: Row = {"pilot": json.loads(pilot.to_json())}
+        if pilot.found:
+            answer["plan"] = self._plan(pilot)
+        return answer
+
+    def _doing(self, words: str) -> None:
+        if not self.no_progress:
+            note(words)
 
     def _say(self, words: str) -> None:
         if not self.json:
@@ -111,85 +163,74 @@ class Fit:
             )
         return self.pooling
 
-    def _plan(self, pilot: st.Pilot, table: pd.DataFrame) -> Row:
-        """What theory predicts for these bags, and for more of them."""
-        rarer = round(float(table.error[0]) * pilot.bags)  # of the guess of the larger class
-        trained = max(4, round(pilot.bags * (1 - 1 / min(self.folds, rarer))))
-        predicted = _errors(pilot.plan(samples=trained))
-        measured = table.set_index("pooling")
-        words = ", ".join(
-            f"{name} {value:.3f} (found {measured.error[name]:.3f} ± {measured.error_se[name]:.3f})"
-            for name, value in predicted.items()
-        )
-        self._say(f"\nPredicted error of {trained} bags like these: {words}.")
-        rows = []
+    def _plan(self, pilot: st.Pilot) -> Row:
+        """What more bags like these would give."""
+        self._doing(f"planning for {', '.join(str(k * pilot.bags) for k in _MORE)} bags")
+        rows, advices = [], {}
         for factor in _MORE:
-            advice = pilot.plan(samples=factor * pilot.bags)
+            samples = factor * pilot.bags
+            advice = advices[f"{samples} bags"] = pilot.plan(samples=samples)
             assert advice.best is not None
-            errors = {f"error_of_{name}": value for name, value in _errors(advice).items()}
-            row = {"labelled_bags": factor * pilot.bags, **errors}
-            rows.append(row | {"recommended": advice.best.classifier})
-        self._say("Predicted errors with more labelled bags:")
-        answer: Row = {"predicted": predicted, "more": self._shown(rows)}
+            errors = {
+                f"{name}_{part}": getattr(advice[name], part)
+                for name in ("attention", "pooled")
+                for part in ("value", "low", "high")
+            }
+            rows.append({"labelled_bags": samples, **errors, "recommended": advice.best.classifier})
+        self._say(f"Errors with more labelled bags, with {pilot.level:.0%} intervals:")
+        answer: Row = {"more": self._shown(rows)}
         if self.target_error is not None or self.target_auc is not None:
             targets = {"target_error": self.target_error, "target_auc": self.target_auc}
-            answer["target"] = pilot.plan(**targets).headline
+            advices["the target"] = pilot.plan(**targets)
+            answer["target"] = advices["the target"].headline
             self._say(answer["target"])
+        answer["warnings"] = [
+            f"{words}: {each}" for words, advice in advices.items() for each in advice.warnings
+        ]
+        for warning in answer["warnings"]:
+            self._say(f"Warning for {warning}.")
         return answer
 
 
-def _errors(advice: st.Plan) -> dict[str, float | None]:
-    return {name: advice[name].value for name in ("attention", "pooled")}
+def _shape(bags: st.Bags) -> str:
+    lengths = bags.lengths
+    return (
+        f"{len(bags)} bags of {lengths.min()} to {lengths.max()} tokens in {bags.dim} "
+        "dimensions, cross-validated."
+    )
 
 
-@dataclass(frozen=True)
-class Score:
-    """Predictions of a saved classifier for new bags, as CSV; and which tokens gave them away."""
-
-    model: tyro.conf.Positional[str]
-    """A file that sparsetoken fit --save has written."""
-    bags: tyro.conf.Positional[str]
-    """An npz file as for fit; labels are not needed."""
-    out: str | None = None
-    """Write the predictions to this CSV file instead of standard output."""
-    tokens: str | None = None
-    """Also write a CSV file with one line a token: its weight, what it adds to the score."""
-
-    def run(self) -> None:
-        out, tokens = target("score: out", self.out), target("score: tokens", self.tokens)
-        if out is not None and out == tokens:
-            raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
-        classifier = st.load_classifier(self.model)
-        bags, _ = st.load_bags(self.bags)
-        table = {
-            "bag": np.arange(len(bags)),
-            "tokens": bags.lengths,
-            "prediction": classifier.predict(bags),
-            "probability": classifier.predict_proba(bags)[:, 1],
-            "score": classifier.decision_function(bags),
-        }
-        if tokens is not None:  # first: standard output may be a pipe that closes
-            _write(self._tokens(classifier, bags), tokens)
-        _write(table, out)
-
-    @staticmethod
-    def _tokens(classifier: Any, bags: st.Bags) -> dict[str, FloatArray]:
-        columns = {"contribution": classifier.contributions(bags)}
-        if hasattr(classifier, "attention"):
-            columns["attention"] = classifier.attention(bags)
-            columns["query_score"] = classifier.score_tokens(bags)
-        return {
-            "bag": np.repeat(np.arange(len(bags)), bags.lengths),
-            "token": np.concatenate([np.arange(length) for length in bags.lengths]),
-            **{name: np.concatenate(values) for name, values in columns.items()},
-        }
+def _signal_line(classes: NDArray[Any], signal: Any) -> str:
+    """Which label is taken as the signal, and how to choose another."""
+    labels = classes.tolist()
+    if signal is None:
+        return f"{len(labels)} labels, each the signal in turn against the rest."
+    other = next(label for label in labels if label != signal)
+    rest = "" if len(labels) == 2 else f" (against the rest of {len(labels)} labels)"
+    return f"Bags with a signal are those labelled {signal}{rest}; --positive {other} takes others."
 
 
-def _write(columns: dict[str, FloatArray], path: Path | None) -> None:
-    """As CSV, numbers to 10 digits, to a file or to standard output."""
-    import pandas as pd
+def _label(classes: NDArray[Any], words: str) -> Any:
+    """The label that the words mean, whatever the kind of labels."""
+    labels = classes.tolist()
+    for label in labels:
+        if str(label) == words:
+            return label
+    try:
+        number = float(words)
+    except ValueError:
+        number = None
+    if classes.dtype.kind in "biuf" and number in labels:
+        return labels[labels.index(number)]
+    known = ", ".join(map(str, labels))
+    raise InvalidInput(f"fit: positive must be one of the labels {known}, got {words!r}")
 
-    with nullcontext(sys.stdout) if path is None else whole_file(path) as destination:
-        pd.DataFrame(columns).to_csv(
-            destination, index=False, float_format="%.10g", lineterminator="\r\n"
-        )
+
+def _dominates(name: str, seconds: dict[str, float]) -> bool:
+    """Whether a pooling takes by far the most time."""
+    others = sum(spent for other, spent in seconds.items() if other != name)
+    return seconds[name] > max(_MOST_SECONDS, _MOST_TIMES * others)
+
+
+def _duration(seconds: float) -> str:
+    return "1 s" if seconds < 1 else f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
