@@ -18,6 +18,7 @@ from .forms import Instances
 
 PACKAGES = ("numpy", "scipy", "sklearn", "pandas", "matplotlib")
 TARGET = "sklearn"
+NAMES = re.compile(r"(?i)numpy|scipy|scikit-learn|sklearn|pandas|matplotlib|pyplot")
 FEWEST_WORDS = 5  # shorter ones ("See also.") say nothing of their package
 
 
@@ -32,8 +33,9 @@ def sentences() -> Instances:
     home = Path(wordllama.__file__).parent
     model = wordllama.WordLlama.load(cache_dir=home, disable_download=True)
     tokens = model.embed(targets + others)
-    is_target = np.arange(len(tokens)) < len(targets)
-    return Instances.split(tokens, is_target, length=10)
+    # The same words in another order are one instance, not one for each pool.
+    _, first = np.unique(tokens, axis=0, return_index=True)
+    return Instances.split(tokens[first], first < len(targets), length=10)
 
 
 def first_sentences(package: str) -> set[str]:
@@ -48,11 +50,5 @@ def first_sentences(package: str) -> set[str]:
             paragraph = (ast.get_docstring(node) or "").split("\n\n")[0]
             sentence = re.split(r"(?<=[.!?])\s", " ".join(paragraph.split()))[0]
             if len(sentence.split()) >= FEWEST_WORDS:
-                sentences.add(
-                    re.sub(
-                        r"(?i)numpy|scipy|scikit-learn|sklearn|pandas|matplotlib|pyplot",
-                        "it",
-                        sentence,
-                    )
-                )
+                sentences.add(NAMES.sub("it", sentence))
     return sentences
