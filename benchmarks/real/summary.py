@@ -54,7 +54,7 @@ class Group:
         failures = int(self.rows[self.rows.method == method].failure.notna().sum())
         absent = len(cells) - len(values) - failures
         text += f" (fails {failures})" if failures else ""
-        return text + (f" ({len(values)} tests)" if absent else "")
+        return text + (f" ({len(values)} of {len(cells)})" if absent else "")
 
     def difference(self, one: str, other: str) -> tuple[float, float]:
         """Mean and standard error of `one` − `other`, over the tests that both have."""
@@ -120,7 +120,7 @@ def _verdicts(groups: list[Group]) -> list[str]:
         "best of ours",
         "difference",
         verdict,
-        "choice's difference",
+        "difference of the choice",
         verdict,
     )
     own = tuple(name for name in OURS if name != CHOICE)
