@@ -1,0 +1,59 @@
+"""The classifiers that are compared, by name.
+
+Those of this project come from `sparsetoken.ESTIMATORS`: a new name there is a new row here.
+"choice" is what `sparsetoken fit` would take: the one with the least cross-validated error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from attention_mil import AttentionMIL
+from baselines import logistic, radial
+
+import sparsetoken as st
+
+CHOICE = "choice"
+SIMPLE = ("logistic mean", "logistic max", "logistic mean+max", "svm statistics")
+NETWORKS = ("mil", "mil hidden")
+# Places in a bag mean nothing in any source: all tokens side by side are out of the question.
+OURS = (*(name for name in st.ESTIMATORS if name != "vectorized"), CHOICE)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a classifier is made, from the dimension of tokens and a seed."""
+
+    make: Callable[[int, int], Any]  # with `fit(bags, labels)` and `decision_function(bags)`
+    fits: int = 1  # with other seeds, where the seed changes the result
+
+
+class Choice:
+    """The pooling with the least error in a cross-validation of the training bags."""
+
+    def fit(self, bags, labels):
+        table = st.compare_poolings(bags, labels)[1:]  # without the guess of the larger class
+        name = table.sort_values("error", kind="stable").pooling.iloc[0]
+        self.chosen = st.ESTIMATORS.make(name).fit(bags, labels)
+        return self
+
+    def decision_function(self, bags):
+        return self.chosen.decision_function(bags)
+
+
+def _ours(name: str, dim: int, seed: int) -> Any:
+    return Choice() if name == CHOICE else st.ESTIMATORS.make(name)
+
+
+METHODS: dict[str, Method] = {
+    "logistic mean": Method(lambda dim, seed: logistic("mean")),
+    "logistic max": Method(lambda dim, seed: logistic("max")),
+    "logistic mean+max": Method(lambda dim, seed: logistic("mean", "max")),
+    "svm statistics": Method(lambda dim, seed: radial("mean", "std", "min", "max", dim=dim)),
+    "mil": Method(lambda dim, seed: AttentionMIL(hidden=False, seed=seed), fits=3),
+    "mil hidden": Method(lambda dim, seed: AttentionMIL(hidden=True, seed=seed), fits=3),
+    **{name: Method(partial(_ours, name)) for name in OURS},
+}
