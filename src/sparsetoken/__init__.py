@@ -16,9 +16,9 @@ one is pure noise. The story in the order of the public names:
 6. `simulate` runs the same protocol at finite size, exact in law: the independent witness.
 7. `grid` and `sweep` ask many such questions and keep the answers in a `Store`.
 8. `plan` says which pooling, how many labelled samples, and how many of them for the query.
-9. `AttentionClassifier`, `PooledClassifier`, `VectorizedClassifier` learn from your own bags of
-   embeddings, with the scikit-learn API; `estimate_task` says how strong and how sparse their
-   signal is, ready for `plan`.
+9. `AttentionClassifier`, `PooledClassifier`, `VectorizedClassifier`, `StatisticsClassifier` learn
+   from your own bags of embeddings, with the scikit-learn API; `estimate_task` says how strong and
+   how sparse their signal is, ready for `plan`.
 10. `explore` opens a page in the browser on which all of this moves (extra `app`).
 
 >>> import sparsetoken as st

@@ -177,6 +177,15 @@ def test_what_takes_by_far_the_most_time_is_left_out(monkeypatch, capsys, option
     assert seen == "" if words is None else words in seen
 
 
+@pytest.mark.parametrize(
+    ("others", "spent", "dominates"),
+    [(1.0, 59.0, False), (1.0, 61.0, True), (100.0, 190.0, False), (100.0, 210.0, True)],
+)
+def test_more_than_a_minute_and_twice_all_others_dominates(others, spent, dominates):
+    seconds = {"pooled": others / 2, "attention": others / 2, "joint": spent}
+    assert command._dominates("joint", seconds) is dominates
+
+
 def test_few_numbers_are_not_rehearsed(monkeypatch):
     monkeypatch.setattr(st, "rehearse_poolings", lambda *_, **__: 1 / 0)
     assert command.Fit("x")._poolings(st.Bags.of(np.ones((2, 2, 2))), np.arange(2)) is None

@@ -209,3 +209,60 @@ def test_settings_of_labels_are_saved(data, tmp_path, settings):
     np.testing.assert_array_equal(
         again.decision_function(test.tokens), classifier.decision_function(test.tokens)
     )
+
+
+def test_several_classes_are_compared(digits):
+    (train, names), _ = digits
+    table = st.compare_poolings(train, names, folds=2, poolings=["statistics", "attention"])
+    assert table.pooling.tolist() == ["larger class", "attention", "statistics"]
+    counts = np.unique(names, return_counts=True)[1]
+    assert table.error[0] == pytest.approx(1 - counts.max() / 300)
+    attention = table.set_index("pooling").loc["attention"]
+    assert attention.error < 0.25 and attention.auc > 0.9
+    mixed = np.random.default_rng(0).permutation(names)
+    noise = st.compare_poolings(train, mixed, folds=2, poolings=["pooled"]).set_index("pooling")
+    assert abs(noise.auc["pooled"] - 0.5) < 0.08 and abs(noise.error["pooled"] - 2 / 3) < 0.12
+
+
+def test_the_signal_of_a_comparison_may_be_the_first_label(data):
+    train, _ = data
+    names = np.where(train.labels > 0, "has4", "no4")
+    options = {"folds": 2, "poolings": ["attention", "pooled"]}
+    usual = st.compare_poolings(train.tokens, train.labels > 0, **options)
+    named = st.compare_poolings(train.tokens, names, positive="has4", **options)
+    assert usual.error[1:].tolist() == pytest.approx(named.error[1:].tolist(), abs=0.03)
+    assert usual.auc[1:].tolist() == pytest.approx(named.auc[1:].tolist(), abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"poolings": []}, "poolings must be names among pooled, attention, joint, vectorized"),
+        ({"poolings": "pooled"}, "poolings must be names among"),
+        ({"poolings": ["forest"]}, r"got \['forest'\]"),
+        ({"positive": 3}, "compare_poolings: positive must be one of the labels -1.0, 1.0, got 3"),
+    ],
+)
+def test_wrong_comparisons(data, change, words):
+    train, _ = data
+    with pytest.raises(InvalidInput, match=words):
+        st.compare_poolings(train.tokens, train.labels, **change)
+    ragged = [bag[: 1 + k % 2] for k, bag in enumerate(train.tokens)]
+    with pytest.raises(InvalidInput, match="among pooled, attention, joint, statistics for these"):
+        st.compare_poolings(ragged, train.labels, poolings=["vectorized"])
+
+
+def test_a_rehearsal_is_about_right(monkeypatch):
+    """Time as a count of tokens, plus what each fit takes: exact, for fits brief or long."""
+    from sparsetoken.bags import comparison
+
+    spent = {"pooled": lambda n: 0.5 + 1e-3 * n, "attention": lambda n: 1.0 * n}
+
+    def seconds(classifier, bags, labels):
+        return spent[comparison.ESTIMATORS.kind(classifier)](len(bags.tokens))
+
+    monkeypatch.setattr(comparison, "_seconds", seconds)
+    tokens, labels = np.ones((200, 6, 2)), np.arange(200) % 2
+    answer = st.rehearse_poolings(tokens, labels, folds=4, poolings=spent)
+    expected = {name: 4 * cost(200 * 6 * 3 / 4) for name, cost in spent.items()}
+    assert answer == pytest.approx(expected)

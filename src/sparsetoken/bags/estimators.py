@@ -120,7 +120,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The label taken as that of bags with a signal; None where each is in turn."""
         if len(self.classes_) > 2:
             return None
-        return self.classes_[signal_of(self.classes_, self.positive, type(self).__name__)]
+        return self.classes_.tolist()[signal_of(self.classes_, self.positive, type(self).__name__)]
 
     def _bags(self, X: Any, mask: Any, reset: bool = False) -> Bags:
         """Checked input; flat rows as scikit-learn checks them."""

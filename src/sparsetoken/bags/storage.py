@@ -37,7 +37,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
 
     Parameters
     ----------
-    classifier : AttentionClassifier, PooledClassifier or VectorizedClassifier
+    classifier : AttentionClassifier, PooledClassifier, StatisticsClassifier or VectorizedClassifier
         Fitted, with a loss and a weighting that have names (`LOSSES`, `WEIGHTINGS`).
     path : str or path
         A new or regular file; the name is taken as it is.
@@ -117,7 +117,7 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
 
     Returns
     -------
-    AttentionClassifier, PooledClassifier or VectorizedClassifier
+    AttentionClassifier, PooledClassifier, StatisticsClassifier or VectorizedClassifier
         Fitted: its predictions are those of the classifier that was saved, bit for bit.
 
     Raises
