@@ -27,9 +27,10 @@ from sparsetoken.bags.bags import (
     two_classes,
 )
 from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide
+from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training import Recipe, Trained, train
 from sparsetoken.bags.training_data import TrainingData
-from sparsetoken.bags.whitening import TARGETS, Shrinking
+from sparsetoken.bags.whitening import TARGETS, UNWHITENED, Shrinking
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.names import Names
 from sparsetoken.model.weightings import SOFTMAX, Weighting
@@ -69,6 +70,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     whiten: bool = True
     shrinkage: float | Literal["auto"] = "auto"
     target: Literal["auto", "deviations", "sizes"] = "auto"
+    token_map: Any = None
     loss: Loss | None = None
     calibrate: bool = True
     n_tokens: int = 1
@@ -93,7 +95,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             pooling=self._pooling,
             loss=Logistic() if self.loss is None else self.loss,
             ridge=None if self.ridge == "auto" else float(self.ridge),
-            shrinkings=self._shrinkings if self.whiten else (),
+            shrinkings=self._shrinkings,
+            token_map=NystroemMap() if self.token_map == "auto" else self.token_map,
             calibrate=self.calibrate,
             folds=self.folds,
         )
@@ -115,15 +118,27 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return _TUNED[name].tried if value == "auto" else (float(value),)
 
     @property
-    def _shrinkings(self) -> tuple[Shrinking, ...]:
+    def _shrinkings(self) -> dict[bool, tuple[Shrinking, ...]]:
+        """That are tried, of tokens as they are (False) and mapped (True)."""
         targets = TARGETS if self.target == "auto" else (self.target,)
-        return tuple(Shrinking(t, part) for t in targets for part in self._tried("shrinkage"))
+        own = [Shrinking(unit, part) for unit in targets for part in self._tried("shrinkage")]
+        if self.target == self.shrinkage == "auto":
+            own.remove(Shrinking("sizes", 0.0))  # hardly shrunk, towards what makes no difference
+        if not self.whiten:
+            own = [UNWHITENED]
+        if self.token_map is None:
+            return {False: tuple(own)}
+        if self.token_map != "auto":
+            return {True: tuple(own)}
+        # the map knows no units of the caller's: there the first was always the best, or nearly
+        return {False: tuple(own), True: tuple(own[:1])}
 
     def _set_trained(self, trained: Trained, classes: NDArray[Any]) -> None:
         """The attributes that say what was fitted; `coef_` acts on whitened features."""
         model = trained.model
         self._model, self.classes_, self.joint_ = model, classes, trained.joint
-        self.target_, self.shrinkage_, self.sharpness_, _ = trained.choice.flat
+        _, self.target_, self.shrinkage_, self.sharpness_, _ = trained.choice.flat
+        self.token_map_ = model.token_map
         self.ridge_, self.intercept_ = model.ridge, np.array([model.bias])
         self.coef_ = model.weights.reshape(1, -1)
 
@@ -134,7 +149,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         if not isinstance(X, Bags) and not is_ragged(X) and getattr(X, "ndim", 0) != 3:
             with scikit_learn_checks():
-                X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+                X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32, np.float16])
             return Bags.of(X, mask, self.n_tokens)
         bags = Bags.of(X, mask)
         width = bags.dim * self.n_tokens
@@ -164,6 +179,13 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     )
             elif name in _WORDS:
                 one_of(type(self), name, value, _WORDS[name])
+        methods = ("fit", "transform", "get_params")
+        is_map = all(hasattr(self.token_map, name) for name in methods)
+        if isinstance(self.token_map, type) or not (is_map or self.token_map in (None, "auto")):
+            raise InvalidInput(
+                "token_map must be None, 'auto' or a transformer of scikit-learn's, got "
+                f"{self.token_map!r}"
+            )
 
     def contributions(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """What each token adds to the score: arrays (L_i,), of sum score − `intercept_`."""
@@ -211,6 +233,10 @@ class PooledClassifier(BagClassifier):
         proportion to m₄/m₂ (m₂, m₄: central moments of a coordinate). The latter keeps coordinates
         small that are rarely different from 0, such as the pixels of an image. With both, units
         and signs of coordinates do not matter; "auto" takes the better one by cross-validation.
+    token_map : None, "auto" or transformer
+        Other coordinates of tokens: any transformer of scikit-learn's, fitted (a copy of it) to
+        the tokens of training bags, in each fold anew. "auto" takes the better of none and
+        `NystroemMap()` by cross-validation: for tokens that are not alike in one direction.
     loss : Loss, optional
         Of the margin; Logistic() if not given.
     calibrate : bool
@@ -228,8 +254,9 @@ class PooledClassifier(BagClassifier):
     classes_ : the two labels; the second one is that of bags with a signal.
     coef_, intercept_ : the readout of whitened features, calibrated if `calibrate`.
     ridge_, sharpness_, shrinkage_, target_ : what was selected.
-    cv_losses_ : by which held-out losses, for (target, shrinkage, sharpness, ridge in units of the
-        features' variance).
+    token_map_ : the map as fitted, None where tokens are not mapped.
+    cv_losses_ : by which held-out losses, for (whether mapped, target, shrinkage, sharpness, ridge
+        in units of the features' variance).
 
     Examples
     --------
@@ -326,12 +353,12 @@ class AttentionClassifier(BagClassifier):
     def attention(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """The weights of each bag's tokens: a list of arrays (L_i,), each of sum 1."""
         bags = self._bags(X, mask)
-        return bags.split(self._model.pooling.attention(bags, self._model.whitening))
+        return bags.split(self._model.attention(bags))
 
     def score_tokens(self, X: Any, mask: Any = None) -> list[FloatArray]:
         """⟨query, token⟩ of each bag's tokens, whitened: where the classifier looks."""
         bags = self._bags(X, mask)
-        return bags.split(self._model.whitening.project(bags, self.query_))
+        return bags.split(self._model.levels(bags))
 
 
 ESTIMATORS: Names[BagClassifier] = Names(

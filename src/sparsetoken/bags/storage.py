@@ -13,15 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
 from sparsetoken.bags.readers.loading import naming
 from sparsetoken.bags.readers.npz import read_arrays
+from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training import BagModel, Choice, Trained
 from sparsetoken.bags.whitening import TARGETS, Shrinking, Whitening
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
+from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import one_of, real, refusal
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, whole_file
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
 _ARRAYS = ("about", "classes", "coef", "intercept", "mean", "root", "query")
+_MAP_ARRAYS = ("mean_", "unit_", "landmarks_", "root_")  # of a NystroemMap; in the file, "map_…"
 _FORMAT, _OLD = "sparsetoken classifier 2", "sparsetoken classifier 1"
 _HUGE = 1e300  # no number that was learned is beyond it
 
@@ -32,7 +35,8 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     Parameters
     ----------
     classifier : AttentionClassifier, PooledClassifier or VectorizedClassifier
-        Fitted, with a loss and a weighting that have names (`LOSSES`, `WEIGHTINGS`).
+        Fitted, with a loss and a weighting that have names (`LOSSES`, `WEIGHTINGS`); without a
+        token map, or with a `NystroemMap`.
     path : str or path
         A new or regular file; the name is taken as it is.
 
@@ -43,7 +47,8 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     Raises
     ------
     InvalidInput
-        A classifier, loss or weighting without a name, or a path that is not a file's.
+        A classifier, loss or weighting without a name, a token map other than `NystroemMap`, or a
+        path that is not a file's.
     NotFittedError
         A classifier that is not fitted yet.
 
@@ -67,7 +72,12 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
             f"{', '.join(ESTIMATORS)}, got {type(classifier).__name__}"
         )
     check_is_fitted(classifier)
-    settings = classifier.get_params()
+    settings = classifier.get_params(deep=False)
+    if type(settings["token_map"]) not in (type(None), str, NystroemMap):
+        allowed = "None, 'auto' or a NystroemMap (others cannot be kept without pickles)"
+        raise refusal("save_classifier", "token_map", settings["token_map"], allowed)
+    if isinstance(settings["token_map"], NystroemMap):
+        settings["token_map"] = settings["token_map"].get_params()
     for field, table in _BY_NAME.items():
         if settings.get(field) is not None:
             name = table.name(settings[field])
@@ -89,6 +99,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "tokens": model.pooling.length,
         "joint": classifier.joint_,
         "names": None if names_in is None else list(names_in),
+        "map_scale": None if model.token_map is None else model.token_map.scale_,
     }
     words = {"format": _FORMAT, "kind": kind, "settings": settings, "learned": learned}
     arrays: dict[str, Any] = {
@@ -100,6 +111,8 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "root": model.whitening.root,
         "query": model.pooling.query,
     }
+    if model.token_map is not None:
+        arrays |= {f"map_{name}": getattr(model.token_map, name) for name in _MAP_ARRAYS}
     try:
         with whole_file(path) as draft, draft.open("wb") as stream:
             np.savez(stream, **arrays)
@@ -136,7 +149,7 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
     [-1.0, 1.0]
     """
     with naming(path) as place:
-        arrays = read_arrays(place, _ARRAYS)
+        arrays = read_arrays(place, [*_ARRAYS, *(f"map_{name}" for name in _MAP_ARRAYS)])
         try:
             return _restored(arrays)
         except InvalidInput as error:
@@ -164,6 +177,8 @@ def _about(words: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
         real("learned", name, learned.get(name), above=-_HUGE, below=_HUGE)
     one_of("learned", "joint", learned.get("joint"), (False, True))
     one_of("learned", "target", learned.get("target"), (None, *TARGETS))
+    if learned.get("map_scale") is not None:
+        real("learned", "map_scale", learned["map_scale"], above=0, below=_HUGE)
     names = learned.get("names")
     if names is not None and not isinstance(names, list):
         raise InvalidInput(f"names are {names!r}, not a list")
@@ -178,6 +193,8 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     for field, table in _BY_NAME.items():
         if settings.get(field) is not None:
             settings[field] = table.make(settings[field])
+    if isinstance(settings["token_map"], dict):
+        settings["token_map"] = _map(settings["token_map"])
     classifier = ESTIMATORS.make(kind, **settings)
     classifier._check_parameters()
     for name in ("whiten", "calibrate"):
@@ -198,13 +215,13 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
         if arrays[name].shape != shape or dim == 0:
             raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
         if name != "classes":
-            if arrays[name].dtype.kind != "f":
-                raise InvalidInput(
-                    f"{name} has dtype {arrays[name].dtype}, not that of real numbers"
-                )
-            arrays[name] = arrays[name].astype(float)
-            if not np.isfinite(arrays[name]).all():
-                raise InvalidInput(f"{name} has numbers that are not finite")
+            arrays[name] = _real_numbers(name, arrays[name])
+    token_map = None
+    if learned["map_scale"] is not None:
+        token_map = _fitted_map(arrays, float(learned["map_scale"]))
+        if len(token_map.landmarks_) != dim:
+            raise InvalidInput(f"{len(token_map.landmarks_)} landmarks do not fit dimension {dim}")
+        dim = len(token_map.mean_)
     if features != dim * classifier.n_tokens:
         raise InvalidInput(f"{features} features do not fit dimension {dim}")
     classes = arrays["classes"]
@@ -214,17 +231,55 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> BagClassifier:
         classifier.feature_names_in_ = np.array([str(x) for x in learned["names"]], dtype=object)
     classifier.n_features_in_ = features
     model = BagModel(
+        token_map,
         Whitening(arrays["mean"], arrays["root"]),
         pooling,
         arrays["coef"][0],
         float(arrays["intercept"][0]),
         float(learned["ridge"]),
     )
-    target = learned["target"]
-    shrinking = None if target is None else Shrinking(target, float(learned["shrinkage"]))
-    choice = Choice(shrinking, float(learned["sharpness"]), 1.0)
+    shrinking = Shrinking(learned["target"], float(learned["shrinkage"]))
+    choice = Choice(token_map is not None, shrinking, float(learned["sharpness"]), 1.0)
     classifier._set_trained(Trained(model, choice, {}, learned["joint"]), classes)
     return classifier
+
+
+def _map(settings: dict[str, Any]) -> NystroemMap:
+    """With the settings of a file."""
+    expected = NystroemMap().get_params()
+    if set(settings) != set(expected):
+        raise InvalidInput(f"settings of the map are not {', '.join(sorted(expected))}")
+    return NystroemMap(**settings)
+
+
+def _fitted_map(arrays: dict[str, NDArray[Any]], scale: float) -> NystroemMap:
+    """As it was fitted, every array checked."""
+    missing = [name for name in _MAP_ARRAYS if f"map_{name}" not in arrays]
+    if missing:
+        raise InvalidInput(f"map_{missing[0]} is missing")
+    given = {name: _real_numbers(f"map_{name}", arrays[f"map_{name}"]) for name in _MAP_ARRAYS}
+    landmarks = given["landmarks_"]
+    count, dim = landmarks.shape if landmarks.ndim == 2 else (0, 0)
+    shapes = {"mean_": (dim,), "unit_": (dim,), "landmarks_": (count, dim), "root_": (count, count)}
+    for name, shape in shapes.items():
+        if given[name].shape != shape or not count or not dim:
+            raise InvalidInput(f"map_{name} has shape {given[name].shape}, not {shape}")
+    if np.any(given["unit_"] < 0):
+        raise InvalidInput("map_unit_ has numbers below 0")
+    token_map = NystroemMap()
+    for name, array in given.items():
+        setattr(token_map, name, array)
+    token_map.scale_ = scale
+    return token_map
+
+
+def _real_numbers(name: str, array: NDArray[Any]) -> FloatArray:
+    """Finite ones."""
+    if array.dtype.kind != "f":
+        raise InvalidInput(f"{name} has dtype {array.dtype}, not that of real numbers")
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"{name} has numbers that are not finite")
+    return array.astype(float)
 
 
 def _plain(value: Any) -> Any:
