@@ -12,7 +12,7 @@ from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.units import Units
 from sparsetoken.bags.whitening import Moments
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
 KINDS = {
     "pooled": st.PooledClassifier(),
@@ -181,3 +181,13 @@ def test_the_order_of_folds_survives_columns_without_units():
     bags = Bags.of(np.full((6, 2, 3), 7.0))
     data = TrainingData.of(bags, np.array([1.0, -1.0] * 3), np.ones(6))
     assert sorted(data.order) == list(range(6)) and len(list(data.folds(3))) == 3
+
+
+def test_joint_training_that_does_not_arrive_is_not_kept(monkeypatch):
+    def never(*_, **__):
+        raise ConvergenceError("not arrived")
+
+    monkeypatch.setattr("sparsetoken.bags.training.train_jointly", never)
+    train, _ = sample(60)
+    classifier = st.AttentionClassifier(query="joint").fit(train.tokens, train.labels)
+    assert not classifier.joint_ and classifier.score(train.tokens, train.labels) > 0.8

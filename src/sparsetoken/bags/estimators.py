@@ -303,8 +303,8 @@ class AttentionClassifier(BagClassifier):
     ----------
     query : "two-step" or "joint"
         "joint" goes on from the two-step query: one round of expectation–maximisation (which tokens
-        carry the signal?), then L-BFGS on all parameters. The latter is kept if it does better on
-        held-out bags (`joint_` says so), else the query after the former.
+        carry the signal?), then L-BFGS on all parameters. The latter is kept if it arrives and
+        does better on held-out bags (`joint_` says so), else the query after the former.
     reuse : "all", "cross" or "split"
         Which bags fit the readout: those that taught the query, the same but each seen through a
         query that has not seen it, or half of the bags and the other half, as in the theory

@@ -10,6 +10,7 @@ learned anew in each fold. The sigmoid that fits the held-out scores calibrates 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.fitting.objective import Fitted as Readout
 from sparsetoken.model.losses import Loss
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
 RIDGES = (1e2, 10.0, 1.0, 0.1, 0.01)  # that are tried, in units of the features' variance
 _ROUGH = 1e-4  # tolerance of fits that are only compared
@@ -143,7 +144,10 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
     judged = _judged(data, recipe, best)
     if recipe.pooling.joint:
         starts = _joint_starts(losses)
-        jointly = {start: _jointly_judged(data, recipe, start) for start in starts}
+        jointly = {}
+        for start in starts:
+            with suppress(ConvergenceError):  # where training does not arrive, it is not kept
+                jointly[start] = _jointly_judged(data, recipe, start)
         better = min(jointly, key=lambda start: jointly[start].loss, default=best)
         if jointly and jointly[better].loss < judged.loss:
             model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
