@@ -19,6 +19,7 @@ from .bags.readers.loading import Reader as Reader
 from .bags.readers.loading import load_bags as load_bags
 from .bags.storage import load_classifier as load_classifier
 from .bags.storage import save_classifier as save_classifier
+from .bags.token_maps import NystroemMap as NystroemMap
 from .model.classifiers import Attention as Attention
 from .model.classifiers import Classifier as Classifier
 from .model.classifiers import Pooled as Pooled

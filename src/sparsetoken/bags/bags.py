@@ -198,11 +198,14 @@ def is_ragged(X: Any) -> bool:
 
 
 def _numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Floats stay what they are, other numbers become float64."""
+    """Floats stay what they are but for half precision, which becomes single; other numbers become
+    float64."""
     if array.dtype.kind == "c":
         raise InvalidInput(f"Complex data not supported: {name} has dtype {array.dtype}")
     if array.dtype in (np.float32, np.float64):
         return array
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
     try:
         with np.errstate(over="ignore"):
             return array.astype(np.float64)

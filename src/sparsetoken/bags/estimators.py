@@ -25,8 +25,9 @@ from sparsetoken.bags.classes import OneAgainstRest, bag_weights
 from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Attending, Mean, Pooling, SideBySide
 from sparsetoken.bags.statistics import Statistics
+from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training import BagModel, Recipe
-from sparsetoken.bags.whitening import TARGETS, Shrinking
+from sparsetoken.bags.whitening import TARGETS, UNWHITENED, Shrinking
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.names import Names
 from sparsetoken.model.weightings import SOFTMAX, Weighting
@@ -42,6 +43,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     whiten: bool = True
     shrinkage: float | Literal["auto"] = "auto"
     target: Literal["auto", "deviations", "sizes"] = "auto"
+    token_map: Any = None
     loss: Loss | None = None
     calibrate: bool = True
     n_tokens: int = 1
@@ -69,7 +71,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             pooling=self._pooling,
             loss=Logistic() if self.loss is None else self.loss,
             ridge=None if self.ridge == "auto" else float(self.ridge),
-            shrinkings=self._shrinkings if self.whiten else (),
+            shrinkings=self._shrinkings,
+            token_map=NystroemMap() if self.token_map == "auto" else self.token_map,
             calibrate=self.calibrate,
             folds=self.folds,
         )
@@ -90,18 +93,31 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return TUNED[name].tried if value == "auto" else (float(value),)
 
     @property
-    def _shrinkings(self) -> tuple[Shrinking, ...]:
+    def _shrinkings(self) -> dict[bool, tuple[Shrinking, ...]]:
+        """That are tried, of tokens as they are (False) and mapped (True)."""
         targets = TARGETS if self.target == "auto" else (self.target,)
-        return tuple(Shrinking(t, part) for t in targets for part in self._tried("shrinkage"))
+        own = [Shrinking(unit, part) for unit in targets for part in self._tried("shrinkage")]
+        if self.target == self.shrinkage == "auto":
+            own.remove(Shrinking("sizes", 0.0))  # hardly shrunk, towards what makes no difference
+        if not self.whiten:
+            own = [UNWHITENED]
+        if self.token_map is None:
+            return {False: tuple(own)}
+        if self.token_map != "auto":
+            return {True: tuple(own)}
+        # the map knows no units of the caller's: there the first was always the best, or nearly
+        return {False: tuple(own), True: tuple(own[:1])}
 
     def _set_fitted(self, fitted: OneAgainstRest) -> None:
         """The attributes that say what was fitted: numbers for two classes, arrays for more."""
         self._fitted, self.classes_ = fitted, fitted.classes
         chosen = [each.choice.flat for each in fitted.trained]
         self.joint_ = _by_class(each.joint for each in fitted.trained)
-        self.target_ = _by_class(target for target, _, _, _ in chosen)
-        self.shrinkage_ = _by_class(shrinkage for _, shrinkage, _, _ in chosen)
-        self.sharpness_ = _by_class(sharpness for _, _, sharpness, _ in chosen)
+        self.target_ = _by_class(target for _, target, _, _, _ in chosen)
+        self.shrinkage_ = _by_class(shrinkage for _, _, shrinkage, _, _ in chosen)
+        self.sharpness_ = _by_class(sharpness for _, _, _, sharpness, _ in chosen)
+        maps = [model.token_map for model in fitted.models]
+        self.token_map_ = maps if len(maps) > 1 else maps[0]
         self.ridge_ = _by_class(model.ridge for model in fitted.models)
         self.intercept_ = np.array([model.bias for model in fitted.models])
         losses = [{key.flat: loss for key, loss in x.losses.items()} for x in fitted.trained]
@@ -129,7 +145,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_parameters(type(self).__name__, self.get_params(deep=False))
         if not isinstance(X, Bags) and not is_ragged(X) and getattr(X, "ndim", 0) != 3:
             with scikit_learn_checks():
-                X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+                X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32, np.float16])
             return Bags.of(X, mask, self.n_tokens)
         bags = Bags.of(X, mask)
         width = bags.dim * self.n_tokens
@@ -199,6 +215,10 @@ class PooledClassifier(BagClassifier):
         proportion to m₄/m₂ (m₂, m₄: central moments of a coordinate). The latter keeps coordinates
         small that are rarely different from 0, such as the pixels of an image. With both, units
         and signs of coordinates do not matter; "auto" takes the better one by cross-validation.
+    token_map : None, "auto" or transformer
+        Other coordinates of tokens: any transformer of scikit-learn's, fitted (a copy of it) to
+        the tokens of training bags, in each fold anew. "auto" takes the better of none and
+        `NystroemMap()` by cross-validation: for tokens that are not alike in one direction.
     loss : Loss, optional
         Of the margin; Logistic() if not given.
     calibrate : bool
@@ -227,8 +247,10 @@ class PooledClassifier(BagClassifier):
         of more than two labels.
     ridge_, sharpness_, shrinkage_, target_ : what was selected; one for each of more than two
         labels.
-    cv_losses_ : by which held-out losses, for (target, shrinkage, sharpness, ridge in units of the
-        features' variance).
+    token_map_ : the map as fitted, None where tokens are not mapped; a list for more than two
+        labels.
+    cv_losses_ : by which held-out losses, for (whether mapped, target, shrinkage, sharpness, ridge
+        in units of the features' variance).
 
     Examples
     --------
@@ -275,8 +297,8 @@ class AttentionClassifier(BagClassifier):
     ----------
     query : "two-step" or "joint"
         "joint" goes on from the two-step query: one round of expectation–maximisation (which tokens
-        carry the signal?), then L-BFGS on all parameters. The latter is kept if it does better on
-        held-out bags (`joint_` says so), else the query after the former.
+        carry the signal?), then L-BFGS on all parameters. The latter is kept if it arrives and
+        does better on held-out bags (`joint_` says so), else the query after the former.
     reuse : "all", "cross" or "split"
         Which bags fit the readout: those that taught the query, the same but each seen through a
         query that has not seen it, or half of the bags and the other half, as in the theory
@@ -329,7 +351,7 @@ class AttentionClassifier(BagClassifier):
         """
         bags = self._bags(X, mask)
         model = self._model(label)
-        return bags.split(model.pooling.attention(bags, model.whitening))
+        return bags.split(model.attention(bags))
 
     def score_tokens(self, X: Any, mask: Any = None, label: Any = None) -> list[FloatArray]:
         """⟨query, token⟩ of each bag's tokens, whitened: where the classifier looks.
@@ -338,7 +360,7 @@ class AttentionClassifier(BagClassifier):
         """
         bags = self._bags(X, mask)
         model = self._model(label)
-        return bags.split(model.whitening.project(bags, model.pooling.query))
+        return bags.split(model.levels(bags))
 
     def token_values(self, X: Any, mask: Any = None, label: Any = None) -> dict[str, Any]:
         """All that is known of each token, by name: lists of arrays (L_i,)."""

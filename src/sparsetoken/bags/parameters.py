@@ -52,3 +52,14 @@ def check_parameters(who: str, parameters: Mapping[str, Any]) -> None:
                 )
         elif name in _WORDS:
             one_of(who, name, value, _WORDS[name])
+        elif name == "token_map":
+            _check_map(value)
+
+
+def _check_map(token_map: Any) -> None:
+    methods = ("fit", "transform", "get_params")
+    is_map = all(hasattr(token_map, name) for name in methods)
+    if isinstance(token_map, type) or not (is_map or token_map in (None, "auto")):
+        raise InvalidInput(
+            f"token_map must be None, 'auto' or a transformer of scikit-learn's, got {token_map!r}"
+        )

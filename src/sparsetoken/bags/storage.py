@@ -17,6 +17,7 @@ from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
 from sparsetoken.bags.parameters import check_parameters
 from sparsetoken.bags.readers.loading import naming
 from sparsetoken.bags.readers.npz import read_arrays
+from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training import BagModel, Choice, Trained
 from sparsetoken.bags.whitening import TARGETS, Shrinking, Whitening
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
@@ -27,6 +28,7 @@ from sparsetoken.support.whole_files import NotAFile, whole_file
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
 _MODEL = ("coef", "intercept", "mean", "root")  # arrays of each model, beside those of its pooling
+_MAP_ARRAYS = ("mean_", "unit_", "landmarks_", "root_")  # of a NystroemMap; in the file, "map_…"
 _NUMBERS = ("ridge", "sharpness", "shrinkage", "tokens")  # learned by each model
 _FORMAT, _OLD = "sparsetoken classifier 2", "sparsetoken classifier 1"
 _HUGE = 1e300  # no number that was learned is beyond it
@@ -38,7 +40,8 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     Parameters
     ----------
     classifier : AttentionClassifier, PooledClassifier, StatisticsClassifier or VectorizedClassifier
-        Fitted, with a loss and a weighting that have names (`LOSSES`, `WEIGHTINGS`).
+        Fitted, with a loss and a weighting that have names (`LOSSES`, `WEIGHTINGS`); without a
+        token map, or with a `NystroemMap`.
     path : str or path
         A new or regular file; the name is taken as it is.
 
@@ -49,7 +52,8 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     Raises
     ------
     InvalidInput
-        A classifier, loss or weighting without a name, or a path that is not a file's.
+        A classifier, loss or weighting without a name, a token map other than `NystroemMap`, or a
+        path that is not a file's.
     NotFittedError
         A classifier that is not fitted yet.
 
@@ -73,7 +77,12 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
             f"{', '.join(ESTIMATORS)}, got {type(classifier).__name__}"
         )
     check_is_fitted(classifier)
-    settings = classifier.get_params()
+    settings = classifier.get_params(deep=False)
+    if type(settings["token_map"]) not in (type(None), str, NystroemMap):
+        allowed = "None, 'auto' or a NystroemMap (others cannot be kept without pickles)"
+        raise refusal("save_classifier", "token_map", settings["token_map"], allowed)
+    if isinstance(settings["token_map"], NystroemMap):
+        settings["token_map"] = settings["token_map"].get_params()
     for field, table in _BY_NAME.items():
         if settings.get(field) is not None:
             name = table.name(settings[field])
@@ -138,7 +147,11 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
     with naming(path) as place:
         try:
             about = _about(read_arrays(place, ("about",)))
-            names = [f"{k}.{name}" for k in range(len(about["models"])) for name in _known(about)]
+            names = [
+                f"{place}.{name}"
+                for place, learned in enumerate(about["models"])
+                for name in _known(about, learned)
+            ]
             return _restored(about, read_arrays(place, ("classes", *names)))
         except InvalidInput as error:
             raise InvalidInput(f"this is not a saved classifier ({error})") from error
@@ -146,12 +159,13 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
 
 def _words(trained: Trained) -> dict[str, Any]:
     """What a model has learned, but for its arrays."""
-    target, shrinkage, sharpness, _ = trained.choice.flat
+    mapped, target, shrinkage, sharpness, _ = trained.choice.flat
     return {
         "ridge": float(trained.model.ridge),
         "sharpness": float(sharpness),
         "target": target,
         "shrinkage": float(shrinkage),
+        "map_scale": trained.model.token_map.scale_ if mapped else None,
         "tokens": trained.model.pooling.length,
         "joint": trained.joint,
     }
@@ -160,7 +174,10 @@ def _words(trained: Trained) -> dict[str, Any]:
 def _arrays(model: BagModel) -> dict[str, FloatArray]:
     whitening = model.whitening
     arrays = (model.weights, np.array(model.bias), whitening.mean, whitening.root)
-    return dict(zip(_MODEL, arrays, strict=True)) | model.pooling.arrays()
+    learned = dict(zip(_MODEL, arrays, strict=True)) | model.pooling.arrays()
+    if model.token_map is not None:
+        learned |= {f"map_{name}": getattr(model.token_map, name) for name in _MAP_ARRAYS}
+    return learned
 
 
 def _about(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -187,15 +204,19 @@ def _about(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
             real("learned", name, model.get(name), above=-_HUGE, below=_HUGE)
         one_of("learned", "joint", model.get("joint"), (False, True))
         one_of("learned", "target", model.get("target"), (None, *TARGETS))
+        if model.get("map_scale") is not None:
+            real("learned", "map_scale", model["map_scale"], above=0, below=_HUGE)
     real("learned", "features", about.get("features"), above=0, below=_HUGE)
     if names is not None and not isinstance(names, list):
         raise InvalidInput(f"names are {names!r}, not a list")
     return about | {"kind": ESTIMATORS.kind(usual)}
 
 
-def _known(about: dict[str, Any]) -> tuple[str, ...]:
+def _known(about: dict[str, Any], learned: dict[str, Any]) -> tuple[str, ...]:
     """Names of the arrays of a model."""
-    return _MODEL + ESTIMATORS.make(about["kind"])._pooling.names
+    names = _MODEL + ESTIMATORS.make(about["kind"])._pooling.names
+    maps = () if learned.get("map_scale") is None else _MAP_ARRAYS
+    return names + tuple(f"map_{name}" for name in maps)
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> BagClassifier:
@@ -204,10 +225,12 @@ def _restored(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> BagClas
     signal_of(classes, classifier.positive, about["kind"])
     trained = []
     for place, learned in enumerate(about["models"]):
-        own = {name: _numbers(name, arrays.get(f"{place}.{name}")) for name in _known(about)}
+        own = {
+            name: _numbers(name, arrays.get(f"{place}.{name}")) for name in _known(about, learned)
+        }
         trained.append(_model(classifier, learned, own))
     features = int(about["features"])
-    dims = {len(each.model.whitening.mean) * classifier.n_tokens for each in trained}
+    dims = {_dim(each.model) * classifier.n_tokens for each in trained}
     if dims != {features}:
         raise InvalidInput(f"{features} features do not fit dimensions {sorted(dims)}")
     if about["names"] is not None:
@@ -222,6 +245,8 @@ def _as_set(kind: str, settings: dict[str, Any]) -> BagClassifier:
     for field, table in _BY_NAME.items():
         if settings.get(field) is not None:
             settings[field] = table.make(settings[field])
+    if isinstance(settings["token_map"], dict):
+        settings["token_map"] = _map(settings["token_map"])
     for name in ("whiten", "calibrate"):
         one_of("settings", name, settings[name], (False, True))
     weights = settings["class_weight"]
@@ -271,11 +296,42 @@ def _model(
             raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
     whitening = Whitening(arrays["mean"], arrays["root"])
     bias, ridge = float(arrays["intercept"]), float(learned["ridge"])
-    model = BagModel(whitening, pooling, arrays["coef"], bias, ridge)
-    target = learned["target"]
-    shrinking = None if target is None else Shrinking(target, float(learned["shrinkage"]))
-    choice = Choice(shrinking, float(learned["sharpness"]), 1.0)
+    scale = learned["map_scale"]
+    token_map = None if scale is None else _fitted_map(arrays, float(scale), dim)
+    model = BagModel(token_map, whitening, pooling, arrays["coef"], bias, ridge)
+    shrinking = Shrinking(learned["target"], float(learned["shrinkage"]))
+    choice = Choice(scale is not None, shrinking, float(learned["sharpness"]), 1.0)
     return Trained(model, choice, {}, learned["joint"])
+
+
+def _dim(model: BagModel) -> int:
+    """Of the tokens as they are given."""
+    return len(model.whitening.mean if model.token_map is None else model.token_map.mean_)
+
+
+def _map(settings: dict[str, Any]) -> NystroemMap:
+    """With the settings of a file."""
+    expected = NystroemMap().get_params()
+    if set(settings) != set(expected):
+        raise InvalidInput(f"settings of the map are not {', '.join(sorted(expected))}")
+    return NystroemMap(**settings)
+
+
+def _fitted_map(arrays: dict[str, FloatArray], scale: float, count: int) -> NystroemMap:
+    """As it was fitted, to so many coordinates."""
+    given = {name: arrays[f"map_{name}"] for name in _MAP_ARRAYS}
+    dim = int(np.prod(given["mean_"].shape))
+    shapes = {"mean_": (dim,), "unit_": (dim,), "landmarks_": (count, dim), "root_": (count, count)}
+    for name, shape in shapes.items():
+        if given[name].shape != shape or not dim:
+            raise InvalidInput(f"map_{name} has shape {given[name].shape}, not {shape}")
+    if np.any(given["unit_"] < 0):
+        raise InvalidInput("map_unit_ has numbers below 0")
+    token_map = NystroemMap()
+    for name, array in given.items():
+        setattr(token_map, name, array)
+    token_map.scale_ = scale
+    return token_map
 
 
 def _plain(value: Any) -> Any:

@@ -9,24 +9,26 @@ learned anew in each fold. The sigmoid that fits the held-out scores calibrates 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.poolings import Candidate, Pooling
+from sparsetoken.bags.token_maps import fit_map, mapped
 from sparsetoken.bags.training_data import TrainingData
-from sparsetoken.bags.whitening import Moments, Shrinking, Target, Whitening
+from sparsetoken.bags.whitening import UNWHITENED, Moments, Shrinking, Target, Whitening
 from sparsetoken.fitting.calibration import Sigmoid, fit_sigmoid
 from sparsetoken.fitting.fit import fit_path
 from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.fitting.objective import Fitted as Readout
 from sparsetoken.model.losses import Loss
 from sparsetoken.support.arrays import FloatArray
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
 RIDGES = (1e2, 10.0, 1.0, 0.1, 0.01)  # that are tried, in units of the features' variance
 _ROUGH = 1e-4  # tolerance of fits that are only compared
@@ -42,7 +44,8 @@ class Recipe:
     pooling: Pooling
     loss: Loss
     ridge: float | None  # None: the best of `RIDGES`
-    shrinkings: tuple[Shrinking, ...]  # none: tokens are not whitened
+    shrinkings: Mapping[bool, tuple[Shrinking, ...]]  # of tokens, as they are and mapped, as tried
+    token_map: Any  # a transformer of tokens, not fitted; None without one
     calibrate: bool
     folds: int
 
@@ -55,22 +58,22 @@ class Recipe:
     @property
     def free(self) -> bool:
         """Whether anything is chosen on held-out bags."""
-        choices = len(self.factors) * max(len(self.shrinkings), 1) * len(self.pooling.sharpnesses)
-        return choices > 1 or self.calibrate
+        tried = (self.factors, self.shrinkings, *self.shrinkings.values(), self.pooling.sharpnesses)
+        return any(len(values) > 1 for values in tried) or self.calibrate
 
 
 class Choice(NamedTuple):
     """What is chosen."""
 
-    shrinking: Shrinking | None  # of the whitening; None without one
+    mapped: bool  # whether tokens are mapped
+    shrinking: Shrinking  # of the whitening
     sharpness: float
     factor: float  # the ridge in units of the features' variance; 1 where the ridge is given
 
     @property
-    def flat(self) -> tuple[Target | None, float, float, float]:
-        """Target, shrinkage, sharpness, factor."""
-        target, shrinkage = self.shrinking or (None, 0.0)
-        return target, shrinkage, self.sharpness, self.factor
+    def flat(self) -> tuple[bool, Target | None, float, float, float]:
+        """Mapped, target, shrinkage, sharpness, factor."""
+        return self.mapped, *self.shrinking, self.sharpness, self.factor
 
 
 class Judged(NamedTuple):
@@ -84,6 +87,7 @@ class Judged(NamedTuple):
 class BagModel:
     """Everything that turns bags into scores."""
 
+    token_map: Any  # fitted, or None
     whitening: Whitening
     pooling: Pooling  # with what it has learned
     weights: FloatArray  # (p,)
@@ -92,11 +96,21 @@ class BagModel:
 
     def scores(self, bags: Bags) -> FloatArray:
         """(n,)."""
-        return self.pooling.features(bags, self.whitening) @ self.weights + self.bias
+        features = self.pooling.features(mapped(self.token_map, bags), self.whitening)
+        return features @ self.weights + self.bias
 
     def contributions(self, bags: Bags) -> FloatArray:
         """What each token (N,) adds to the score of its bag."""
+        bags = mapped(self.token_map, bags)
         return self.pooling.contributions(bags, self.whitening, self.weights)
+
+    def attention(self, bags: Bags) -> FloatArray:
+        """Weights of all tokens (N,), of sum 1 in each bag."""
+        return self.pooling.attention(mapped(self.token_map, bags), self.whitening)
+
+    def levels(self, bags: Bags) -> FloatArray:
+        """⟨query, token⟩ of all tokens (N,), whitened."""
+        return self.whitening.project(mapped(self.token_map, bags), self.pooling.query)
 
     def calibrated(self, sigmoid: Sigmoid) -> BagModel:
         """With scores that are the logits of probabilities."""
@@ -123,49 +137,58 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
         )
     losses = _cross_validated(data, recipe) if recipe.free else {}
     if not losses:
-        shrinking = next(iter(recipe.shrinkings), None)
-        choice = Choice(shrinking, recipe.pooling.sharpnesses[0], 1.0)
-        return Trained(_fit(data, recipe, choice), choice, losses)
+        is_mapped, shrinkings = next(iter(recipe.shrinkings.items()))
+        choice = Choice(is_mapped, shrinkings[0], recipe.pooling.sharpnesses[0], 1.0)
+        return Trained(_fit(data, recipe, choice)[0], choice, losses)
     best = min(losses, key=losses.__getitem__)
-    judged = _judged(data, recipe, best, _fit)
+    judged = _judged(data, recipe, best)
     if recipe.pooling.joint:
         starts = _joint_starts(losses)
-        jointly = {start: _judged(data, recipe, start, _fit_jointly) for start in starts}
+        jointly = {}
+        for start in starts:
+            with suppress(ConvergenceError):  # where training does not arrive, it is not kept
+                jointly[start] = _jointly_judged(data, recipe, start)
         better = min(jointly, key=lambda start: jointly[start].loss, default=best)
         if jointly and jointly[better].loss < judged.loss:
             model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
             sharpness = float(np.linalg.norm(model.pooling.query))
             return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
-    return Trained(_fit(data, recipe, best).calibrated(judged.sigmoid), best, losses)
+    return Trained(_fit(data, recipe, best)[0].calibrated(judged.sigmoid), best, losses)
 
 
 def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, float]:
     """Losses of all choices on held-out bags; none where nothing can be held out."""
     scores: dict[Choice, FloatArray] = {}
     for held in data.folds(recipe.folds):
-        rest = data.without(held)
-        for shrinking, whitening in _whitenings(rest, recipe.shrinkings):
-            sharpnesses = recipe.pooling.sharpnesses
-            for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
-                path = _readouts(candidate, rest, recipe, recipe.factors, _ROUGH)
-                unseen = candidate.scored[held]
-                for factor, (_, readout) in zip(recipe.factors, path, strict=True):
-                    choice = Choice(shrinking, candidate.sharpness, factor)
-                    out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
-                    out_of_fold[held] = unseen @ readout.weights + readout.bias
+        for is_mapped, shrinkings in recipe.shrinkings.items():
+            rest = _seen(data.without(held), recipe, is_mapped)[1]
+            for shrinking, whitening in _whitenings(rest, shrinkings):
+                sharpnesses = recipe.pooling.sharpnesses
+                for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
+                    path = _readouts(candidate, rest, recipe, recipe.factors, _ROUGH)
+                    unseen = candidate.scored[held]
+                    for factor, (_, readout) in zip(recipe.factors, path, strict=True):
+                        choice = Choice(is_mapped, shrinking, candidate.sharpness, factor)
+                        out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
+                        out_of_fold[held] = unseen @ readout.weights + readout.bias
     return {choice: _judge(data, recipe, held_out).loss for choice, held_out in scores.items()}
 
 
-def _judged(
-    data: TrainingData,
-    recipe: Recipe,
-    choice: Choice,
-    fit: Callable[[TrainingData, Recipe, Choice], BagModel],
-) -> Judged:
-    """One choice on held-out bags, fitted as the model will be: rounding does not show."""
+def _judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
+    """One choice on held-out bags, fitted as closely as the model will be: rounding must not show
+    in its sigmoid."""
     scores = np.zeros(len(data.labels))
     for held in data.folds(recipe.folds):
-        scores[held] = fit(data.without(held), recipe, choice).scores(data.bags)[held]
+        model, candidate = _fit(data.without(held), recipe, choice)
+        scores[held] = candidate.scored[held] @ model.weights + model.bias
+    return _judge(data, recipe, scores)
+
+
+def _jointly_judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
+    """Joint training on held-out bags."""
+    scores = np.zeros(len(data.labels))
+    for held in data.folds(recipe.folds):
+        scores[held] = _fit_jointly(data.without(held), recipe, choice).scores(data.bags[held])
     return _judge(data, recipe, scores)
 
 
@@ -176,22 +199,31 @@ def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray) -> Judged:
     return Judged(float(np.average(losses, weights=weights)), sigmoid)
 
 
-def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
-    """As chosen, from the bags with a weight."""
-    shrinkings = () if choice.shrinking is None else (choice.shrinking,)
-    ((_, whitening),) = _whitenings(data, shrinkings)
+def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> tuple[BagModel, Candidate]:
+    """As chosen, from the bags with a weight; and the features of all bags."""
+    token_map, data = _seen(data, recipe, choice.mapped)
+    ((_, whitening),) = _whitenings(data, (choice.shrinking,))
     (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
     ((ridge, readout),) = _readouts(candidate, data, recipe, (choice.factor,))
-    return BagModel(whitening, candidate.pooling, readout.weights, readout.bias, ridge)
+    parts = (token_map, whitening, candidate.pooling)
+    return BagModel(*parts, readout.weights, readout.bias, ridge), candidate
+
+
+def _seen(data: TrainingData, recipe: Recipe, is_mapped: bool) -> tuple[Any, TrainingData]:
+    """The map, learned from the bags with a weight, and the bags as it shows them."""
+    if not is_mapped:
+        return None, data
+    token_map = fit_map(recipe.token_map, data)
+    return token_map, data.seen_as(mapped(token_map, data.bags))
 
 
 def _whitenings(
     data: TrainingData, shrinkings: Sequence[Shrinking]
-) -> Iterator[tuple[Shrinking | None, Whitening]]:
+) -> Iterator[tuple[Shrinking, Whitening]]:
     """From the tokens of the first class alone: there they are noise."""
-    if not shrinkings:
+    if shrinkings[0] == UNWHITENED:
         share = data.weights * data.bags.lengths
-        yield None, Whitening.none(share @ data.means / share.sum())
+        yield UNWHITENED, Whitening.none(share @ data.means / share.sum())
         return
     moments = Moments.of(data.bags, data.weights_of(-1), others=data.weights)
     yield from moments.whitenings(shrinkings)
@@ -220,15 +252,15 @@ def _readouts(
 
 
 def _variance(candidate: Candidate) -> float:
-    """Of a feature, on average."""
+    """Of a feature that varies, on average."""
     share = candidate.weights / candidate.weights.sum()
     centred = candidate.fitted - share @ candidate.fitted
-    squares = np.einsum("np,np->n", centred, centred)
-    return float(share @ squares) / centred.shape[1] or 1.0
+    variances = share @ centred**2
+    return float(variances.sum()) / max(int(np.count_nonzero(variances)), 1) or 1.0
 
 
 def _joint_starts(losses: Mapping[Choice, float]) -> list[Choice]:
-    """The best start of each target: a query that is not zero."""
+    """The best start of each target, mapped or not: a query that is not zero."""
     sharp = [choice for choice in losses if choice.sharpness > 0]  # one target after the other
     return [
         min(choices, key=losses.__getitem__)
@@ -241,10 +273,10 @@ def _joint_starts(losses: Mapping[Choice, float]) -> list[Choice]:
 def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
     """Query and readout together, from what was learned one after the other; the ridge of the
     query is in proportion to that of the readout."""
-    start = _fit(data, recipe, choice)
+    start, _ = _fit(data, recipe, choice)
     energy = start.ridge * float(start.weights @ start.weights)
     trained = train_jointly(
-        data.bags,
+        mapped(start.token_map, data.bags),
         data.labels,
         recipe.loss,
         start.ridge,

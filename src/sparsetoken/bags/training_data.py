@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from sparsetoken.bags.bags import Bags, scikit_learn_checks
-from sparsetoken.bags.units import Units, inverse
+from sparsetoken.bags.units import Units
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
 
@@ -103,12 +103,7 @@ class TrainingData:
 def _sizes(bags: Bags, weights: FloatArray) -> FloatArray:
     """‖z‖² of each bag's tokens, on average (n,)."""
     units = Units.of(bags, weights)
-    per_deviation = inverse(units.deviation)
-    squares = np.empty(len(bags.tokens))
-    for _, rows in bags.blocks():
-        tokens = (np.asarray(bags.tokens[rows], dtype=float) - units.mean) * per_deviation
-        squares[rows] = np.einsum("td,td->t", tokens, tokens)
-    return bags.total(squares) / bags.lengths
+    return bags.total(units.squared_lengths(bags, units.deviation)) / bags.lengths
 
 
 def _numbered(groups: Any, order: IntArray) -> IntArray:

@@ -58,6 +58,15 @@ class Units:
         size = np.sqrt(np.where(varies, fourth, 0.0)) * inverse(deviation)
         return cls(middle + reach * first, reach * deviation, reach * size)
 
+    def squared_lengths(self, bags: Bags, unit: FloatArray) -> FloatArray:
+        """‖x‖² of all tokens (N,), from the mean, in these units (d,) of coordinates."""
+        per_unit = inverse(unit)
+        squares = np.empty(len(bags.tokens))
+        for _, rows in bags.blocks():
+            tokens = (np.asarray(bags.tokens[rows], dtype=float) - self.mean) * per_unit
+            squares[rows] = np.einsum("td,td->t", tokens, tokens)
+        return squares
+
     def or_else(self, other: Units) -> Units:
         """With the units of another where a coordinate does not vary."""
         varies = self.deviation > 0

@@ -29,8 +29,11 @@ TARGETS: tuple[Target, ...] = ("deviations", "sizes")
 class Shrinking(NamedTuple):
     """How a covariance is shrunk."""
 
-    target: Target  # the units in which it becomes spherical
+    target: Target | None  # the units in which it becomes spherical; None without whitening
     least: float  # part that is shrunk, at least
+
+
+UNWHITENED = Shrinking(None, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +99,9 @@ class Moments:
         return whitening
 
     def whitenings(self, shrinkings: Sequence[Shrinking]) -> Iterator[tuple[Shrinking, Whitening]]:
-        """For each, the whitening by the covariance shrunk so."""
+        """For each, none of them without a target, the whitening by the covariance shrunk so."""
         for target, same in groupby(shrinkings, key=lambda shrinking: shrinking.target):
+            assert target is not None
             ratio = _ratio(self.units, target)
             per_unit = ratio * inverse(self.units.deviation)
             level = float(np.mean(ratio[ratio > 0] ** 2)) if ratio.any() else 1.0
@@ -108,6 +112,7 @@ class Moments:
                 floor = shrunk[-1] * len(shrunk) * np.finfo(float).eps
                 shrunk = np.where(shrunk > floor, shrunk, level)
                 root = per_unit[:, None] * ((vectors / np.sqrt(shrunk)) @ vectors.T)
+                root[:, per_unit == 0] = 0.0  # but for rounding it is
                 yield shrinking, Whitening(self.units.mean, root)
 
 

@@ -49,7 +49,12 @@ class Groups:
 
     def project(self, direction: FloatArray) -> FloatArray:
         """⟨row, direction⟩ (N,), or (N, k) for directions (d, k)."""
-        return np.asarray(self.rows @ direction.astype(self.rows.dtype), dtype=float)
+        with np.errstate(over="ignore"):
+            along = direction.astype(self.rows.dtype)
+        if np.isfinite(along).all():
+            return np.asarray(self.rows @ along, dtype=float)
+        blocks = [self.rows[rows].astype(float) @ direction for _, rows in self.blocks()]
+        return np.concatenate(blocks)  # single precision has no such numbers
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Σ value·row over all rows: (k, d) for values (k, N)."""

@@ -1,0 +1,135 @@
+r"""Maps of tokens: other coordinates, in which what is sought is one direction.
+
+`NystroemMap`: with landmarks m_1, m_2, … among the tokens and the kernel
+
+    k(x, m) = exp(−‖x − m‖²/(width·median of ‖m_i − m_j‖²)),      x → (K + εI)^{−1/2} k(x, ·),
+
+inner products of mapped tokens are, about, the kernel itself; K holds that of landmarks. Distances
+are in units of sizes (`Units`), landmarks are spread evenly over the different tokens ordered by
+their length: neither units nor order of what the caller gives matter, and nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from sparsetoken.bags.bags import Bags
+from sparsetoken.bags.training_data import TrainingData
+from sparsetoken.bags.units import Units, inverse
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import real, whole
+from sparsetoken.support.errors import InvalidInput
+
+_ALIKE = 1e-9  # part of their squared length by which different tokens differ: more than rounding
+_RIDGE = 1e-6  # ε: below it directions of the kernel are rounding of single precision
+_BLOCK = 1 << 20  # numbers of a kernel made at once
+
+
+class NystroemMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Tokens by their likeness to landmarks: a kernel without its matrix of all pairs.
+
+    Parameters
+    ----------
+    landmarks : int
+        How many, at most: as many as there are different tokens, if they are fewer.
+    width : float
+        Of the kernel: squared distances are in units of this and of the median between landmarks.
+
+    Attributes
+    ----------
+    mean_, unit_ : of the coordinates (d,); 0 where they do not vary.
+    landmarks_ : in these units (m, d).
+    scale_ : squared distance at which the kernel has fallen to 1/e.
+    root_ : (K + εI)^{−1/2} (m, m).
+
+    Examples
+    --------
+    >>> tokens = np.random.default_rng(0).standard_normal((500, 3))
+    >>> mapped = NystroemMap(landmarks=100).fit(tokens).transform(tokens)
+    >>> mapped.shape, mapped.dtype
+    ((500, 100), dtype('float32'))
+    >>> kernel = mapped[:2] @ mapped[:2].T
+    >>> bool(abs(kernel[0, 0] - 1) < 0.05)
+    True
+    """
+
+    def __init__(self, landmarks: int = 400, width: float = 2.0) -> None:
+        self.landmarks = landmarks
+        self.width = width
+
+    def fit(self, X: Any, y: Any = None) -> NystroemMap:
+        """Choose landmarks among tokens X (N, d); y is not used."""
+        most = whole("NystroemMap", "landmarks", self.landmarks, least=1)
+        width = real("NystroemMap", "width", self.width, above=0)
+        tokens = Bags.of(X, n_tokens=1)
+        units = Units.of(tokens, np.ones(len(tokens)))
+        self.mean_, self.unit_ = units.mean, units.size
+        marks = _landmarks(tokens, units, most)
+        self.landmarks_ = self._measured(tokens.tokens[marks])
+        apart = _squared_distances(self.landmarks_, self.landmarks_)
+        above = apart[np.triu_indices(len(marks), 1)]
+        self.scale_ = width * float(np.median(above)) if len(above) else width
+        values, vectors = np.linalg.eigh(np.exp(-apart / self.scale_))
+        self.root_ = (vectors / np.sqrt(np.maximum(values, 0.0) + _RIDGE)) @ vectors.T
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Mapped tokens (N, m), of single precision."""
+        check_is_fitted(self)
+        tokens = np.asarray(X)
+        mapped = np.empty((len(tokens), len(self.landmarks_)), dtype=np.float32)
+        step = max(1, _BLOCK // max(len(self.landmarks_), tokens.shape[1]))
+        for start in range(0, len(tokens), step):
+            rows = slice(start, start + step)
+            apart = _squared_distances(self._measured(tokens[rows]), self.landmarks_)
+            mapped[rows] = np.exp(-apart / self.scale_) @ self.root_
+        return mapped
+
+    def _measured(self, tokens: NDArray[Any]) -> FloatArray:
+        """In units of the coordinates' sizes, from their means."""
+        return (np.asarray(tokens, dtype=float) - self.mean_) * inverse(self.unit_)
+
+
+def fit_map(token_map: Any, data: TrainingData) -> Any:
+    """A map like this one, fitted to the tokens of bags that count."""
+    counted = data.bags if np.all(data.weights > 0) else data.bags[data.weights > 0]
+    return clone(token_map).fit(counted.tokens)
+
+
+def mapped(token_map: Any, bags: Bags) -> Bags:
+    """Bags as a fitted map has them, in single precision; as they are without one."""
+    if token_map is None:
+        return bags
+    blocks = [
+        np.asarray(token_map.transform(bags.tokens[rows]), dtype=np.float32)
+        for _, rows in bags.blocks()
+    ]
+    tokens = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    if tokens.ndim != 2 or len(tokens) != len(bags.tokens) or not np.isfinite(tokens).all():
+        raise InvalidInput(
+            "token_map must turn tokens (N, d) into finite numbers (N, m), got shape "
+            f"{tokens.shape} for {len(bags.tokens)} tokens"
+        )
+    return Bags(tokens, bags.offsets)
+
+
+def _landmarks(tokens: Bags, units: Units, most: int) -> NDArray[np.intp]:
+    """Places of some of the tokens, evenly spread over different ones ordered by length."""
+    lengths = units.squared_lengths(tokens, units.size)
+    order = np.argsort(lengths, kind="stable")
+    ordered = lengths[order]
+    different = np.append(True, np.diff(ordered) > _ALIKE * ordered[1:])
+    order = order[different]
+    count = min(most, len(order))
+    return order[((np.arange(count) + 0.5) * len(order) / count).astype(np.intp)]
+
+
+def _squared_distances(tokens: FloatArray, others: FloatArray) -> FloatArray:
+    """(N, m)."""
+    squares = np.einsum("td,td->t", tokens, tokens)[:, None] - 2 * tokens @ others.T
+    return np.maximum(squares + np.einsum("td,td->t", others, others), 0.0)
