@@ -13,6 +13,7 @@ from .bags.estimators import PooledClassifier as PooledClassifier
 from .bags.estimators import StatisticsClassifier as StatisticsClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
+from .bags.forecast import PilotPlan as PilotPlan
 from .bags.pilot import estimate_task as estimate_task
 from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader

@@ -33,27 +33,27 @@ def pilot_of(task, bags, dim, seed, coloured=False, **settings):
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth():
-    """100 pilots of five tasks, on all of which the plan's error is far better than chance."""
-    strength, sparsity = [], []
+    """60 pilots of five tasks, on all of which the plan's error is far better than chance."""
+    strength, sparsity, problems = [], [], []
     for task, bags, dim, coloured in PILOTS:
         assert st.plan(task, dim, samples=bags).best.value < 0.7 * min(
             task.prevalence, 1 - task.prevalence
         )
-        for seed in range(20):
-            pilot = pilot_of(task, bags, dim, seed, coloured, resamples=100)
-            assert pilot.found and not pilot.diagnosis.problems, (task, seed)
+        for seed in range(12):
+            pilot = pilot_of(task, bags, dim, seed, coloured, measure=False)
+            assert pilot.found, (task, seed)
             strength.append(pilot.strength.low <= task.strength <= pilot.strength.high)
-            slack = 1e-9  # a signal in all tokens is at the end of the range
-            low, high = pilot.sparsity.low - slack, pilot.sparsity.high + slack
-            sparsity.append(low <= task.sparsity <= high)
-    assert len(strength) == 100
+            sparsity.append(pilot.sparsity.low <= task.sparsity <= pilot.sparsity.high)
+            problems.append(bool(pilot.diagnosis.problems))
+    assert len(strength) == 60
     assert 0.80 <= np.mean(strength) <= 0.98
-    assert 0.80 <= np.mean(sparsity) <= 0.98
+    assert np.mean(sparsity) >= 0.80  # a whole number: the interval may be that number alone
+    assert np.mean(problems) <= 0.1
 
 
 def test_noise_is_called_noise():
     for seed in range(20):
-        pilot = pilot_of(st.Task(10, 1, 0.0, prevalence=0.3), 150, 20, seed, resamples=20)
+        pilot = pilot_of(st.Task(10, 1, 0.0, prevalence=0.3), 150, 20, seed, measure=False)
         assert not pilot.found and pilot.task is None
         assert "No signal was found" in pilot.summary()
     with pytest.raises(InvalidInput, match="no signal was found in 150 bags"):
@@ -67,12 +67,12 @@ def test_long_bags_are_no_signal():
         rng = np.random.default_rng(seed)
         labels = np.arange(150) % 2
         bags = [rng.standard_normal((2 if label else 40, 10)) for label in labels]
-        assert not st.estimate_task(bags, labels, resamples=20).found
+        assert not st.estimate_task(bags, labels, measure=False).found
 
 
 @pytest.mark.parametrize("strength", [30.0, 60.0, 1e4])
 def test_strong_signals_are_not_capped(strength):
-    pilot = pilot_of(st.Task(6, 1, strength), 80, 5, seed=0, resamples=40)
+    pilot = pilot_of(st.Task(6, 1, strength), 80, 5, seed=0, measure=False)
     assert pilot.strength.value == pytest.approx(strength, rel=0.05)
     assert pilot.sparsity.value == pytest.approx(1.0, abs=0.05)
 
@@ -82,9 +82,9 @@ def test_noise_without_variance():
     sample = st.Task(6, 1, 4.0).sample(200, 8, rng=0)
     tokens = sample.tokens.copy()
     tokens[..., 3] = 2.0
-    pilot = st.estimate_task(tokens, sample.labels, resamples=20)
+    pilot = st.estimate_task(tokens, sample.labels, measure=False)
     assert pilot.found and pilot.diagnosis.problems == ()
-    flat = st.estimate_task(np.ones((30, 3, 4)), np.arange(30) % 2, resamples=20)
+    flat = st.estimate_task(np.ones((30, 3, 4)), np.arange(30) % 2, measure=False)
     assert not flat.found
 
 
@@ -92,15 +92,17 @@ def test_the_estimate_feeds_the_plan():
     task = st.Task(10, 2, 3.0, prevalence=0.4)
     pilot = pilot_of(task, 600, 30, seed=1)
     assert (pilot.task.length, pilot.task.sparsity) == (10, 2)
-    assert pilot.task.strength == pytest.approx(3.0, rel=0.1)
+    assert pilot.strength.value == pytest.approx(3.0, rel=0.1)
     assert pilot.prevalence.low < 0.4 < pilot.prevalence.high
-    mine, truth = (x.plan(samples=1000) if x is pilot else st.plan(x, 30, samples=1000)
-                   for x in (pilot, task))  # fmt: skip
-    assert mine.best.classifier == truth.best.classifier == "attention"
-    assert mine.best.value == pytest.approx(truth.best.value, abs=0.02)
+    forecast, truth = pilot.plan(samples=1000), st.plan(task, 30, samples=1000, check=False)
+    assert forecast.best.classifier == truth.best.classifier == "attention"
+    for name in ("attention", "pooled"):
+        assert forecast[name].low < truth[name].value < forecast[name].high
+    assert forecast.best.value == pytest.approx(truth.best.value, abs=0.02)
     assert "A signal is there" in pilot.summary() and "The model fits" in pilot.summary()
     content = json.loads(pilot.to_json())
     assert content["task"]["sparsity"] == 2 and content["diagnosis"]["problems"] == []
+    assert content["fits"] is True and len(content["anchors"]) == 2
 
 
 def test_sparse_and_dense_signals_are_told_apart():
@@ -119,7 +121,7 @@ def test_covariance_of_the_noise_has_intervals():
     inside = []
     for _ in range(40):
         tokens = rng.multivariate_normal(np.ones(3), truth, size=(60, 8))
-        found = st.estimate_task(tokens, np.arange(60) % 2, resamples=20).covariance
+        found = st.estimate_task(tokens, np.arange(60) % 2, measure=False).covariance
         inside.append((found.low <= truth) & (truth <= found.high))
     assert 0.82 <= np.mean(inside) <= 0.97
 
@@ -136,10 +138,10 @@ def test_covariance_of_the_noise_has_intervals():
 )  # fmt: skip
 def test_what_does_not_fit_is_told(change, words):
     sample = st.Task(10, 2, 4.0).sample(300, 20, rng=3)
-    plain = st.estimate_task(sample.tokens, sample.labels, resamples=20)
+    plain = st.estimate_task(sample.tokens, sample.labels, measure=False)
     assert plain.diagnosis.problems == ()
     changed = change(sample.tokens, np.random.default_rng(4))
-    pilot = st.estimate_task(changed, sample.labels, resamples=20)
+    pilot = st.estimate_task(changed, sample.labels, measure=False)
     assert any(words in each for each in pilot.diagnosis.problems), pilot.diagnosis.problems
     assert ("The model does not fit" in pilot.summary()) == pilot.found
 
@@ -150,10 +152,10 @@ def test_noise_that_whitening_cannot_learn_is_told():
     tokens = sample.tokens.copy()
     negative = np.flatnonzero(sample.labels < 0)
     tokens[negative[::2], :, 0] *= 8.0  # one half of the pilot, not the other
-    problems = st.estimate_task(tokens, sample.labels, resamples=20).diagnosis.problems
+    problems = st.estimate_task(tokens, sample.labels, measure=False).diagnosis.problems
     assert any("not white after whitening" in each for each in problems)
     few = st.Task(3, 1, 5.0).sample(40, 80, rng=5)
-    problems = st.estimate_task(few.tokens, few.labels, resamples=20).diagnosis.problems
+    problems = st.estimate_task(few.tokens, few.labels, measure=False).diagnosis.problems
     assert any("too few to learn the covariance" in each for each in problems)
 
 
@@ -183,7 +185,9 @@ def test_ragged_bags_and_labels_of_any_kind():
         ({"y": [0, 1]}, "inconsistent numbers of samples"),
         ({"y": None}, "requires y to be passed"),
         ({"level": 1.0}, "level must be"),
-        ({"resamples": 3}, "resamples must be a whole number"),
+        ({"blocks": 2}, "blocks must be a whole number"),
+        ({"groups": [0] * 20}, "groups must be at least 4 with bags of each class, got 1"),
+        ({"positive": "x"}, "positive must be one of the labels 0, 1"),
         ({"X": np.full((20, 2, 3), np.nan)}, "Input X contains NaN"),
         ({"X": np.ones((20, 6))}, "X must be an array .n, tokens, dim."),
     ],

@@ -180,9 +180,11 @@ def test_forged_maps(tmp_path, change, words):
         arrays = dict(file)
     about = json.loads(str(arrays["about"]))
     about["format"] = change.pop("format", about["format"])
-    about["learned"]["map_scale"] = change.pop("scale", about["learned"]["map_scale"])
+    model = about["models"][0]
+    model["map_scale"] = change.pop("scale", model["map_scale"])
     about["settings"]["token_map"] = change.pop("settings", about["settings"]["token_map"])
-    arrays |= change | {"about": np.array(json.dumps(about))}
+    arrays |= {f"0.{name}": array for name, array in change.items()}
+    arrays["about"] = np.array(json.dumps(about))
     with path.open("wb") as stream:
         np.savez(stream, **{name: array for name, array in arrays.items() if array is not None})
     with pytest.raises(InvalidInput, match=words):

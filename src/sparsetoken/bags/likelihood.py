@@ -182,8 +182,8 @@ def fit_signal(levels: Levels) -> Fit:
     >>> noise = NoiseDensity(rng.standard_normal(4000))
     >>> levels = Levels(noise, tokens.ravel(), np.full(400, 10), np.ones(400))
     >>> fitted = fit_signal(levels).signal
-    >>> fitted.count, round(fitted.shift, 1), fitted.width, fitted.silent
-    (1, 4.0, 1.0, 0.0)
+    >>> fitted.count, 3.8 < fitted.shift < 4.2, fitted.width, fitted.silent
+    (1, True, 1.0, 0.0)
     """
     profile: dict[int, tuple[float, Signal]] = {}
     fallen = 0

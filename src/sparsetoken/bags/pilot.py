@@ -297,7 +297,8 @@ def _effective_dim(data: TrainingData, shrinking: Shrinking) -> float:
     """(Σv)²/Σv² of the variances v of noise in whitened coordinates: all of them where whitening
     makes it white, fewer where shrinkage leaves small variances small."""
     moments = Moments.of(data.bags, data.weights_of(-1), data.weights)
-    root = moments.whitening(*shrinking).root
+    ((_, whitening),) = moments.whitenings([shrinking])
+    root = whitening.root
     _, covariance = data.bags[data.labels < 0].covariance()
     noise = root.T @ covariance @ root
     return float(np.trace(noise) ** 2 / np.sum(noise**2))

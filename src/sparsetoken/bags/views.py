@@ -78,7 +78,7 @@ def _split(data: TrainingData, shrinking: Shrinking, halves: tuple[BoolArray, Bo
 def _direction(data: TrainingData, shrinking: Shrinking) -> FloatArray:
     """β (d,), acting on tokens as they are, of norm 1 in whitened coordinates."""
     moments = Moments.of(data.bags, data.weights_of(-1), data.weights)
-    whitening = moments.whitening(*shrinking)
+    ((_, whitening),) = moments.whitenings([shrinking])
     query = two_step_query(data, whitening)
     for _ in range(_ROUNDS):  # so many refinements are what this direction is
         query, _ = refined(data, query, whitening)
