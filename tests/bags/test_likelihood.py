@@ -17,8 +17,10 @@ def bags_of(count, length, signal, rng, noise=None):
     """Levels of bags as the signal makes them, and of 4000 tokens of noise."""
     noise = rng.standard_normal if noise is None else noise
     tokens = noise((count, length))
-    for bag in tokens[rng.random(count) >= signal.silent]:
-        bag[: signal.count] = signal.shift + signal.width * rng.standard_normal(signal.count)
+    for bag in np.flatnonzero(rng.random(count) >= signal.silent):
+        tokens[bag, : signal.count] = signal.shift + signal.width * rng.standard_normal(
+            signal.count
+        )
     density = NoiseDensity(noise(4000))
     return Levels(density, tokens.ravel(), np.full(count, length), np.ones(count))
 

@@ -162,7 +162,7 @@ def test_other_maps_are_not_saved(tmp_path):
     [
         ({"map_root_": None}, "map_root_ is missing"),
         ({"map_root_": np.ones((3, 3))}, r"map_root_ has shape \(3, 3\), not \(20, 20\)"),
-        ({"map_mean_": np.ones(3)}, "map_mean_ has shape"),
+        ({"map_mean_": np.ones(3)}, "map_unit_ has shape"),
         ({"map_unit_": np.full(4, -1.0)}, "map_unit_ has numbers below 0"),
         ({"map_landmarks_": np.full((20, 4), np.nan)}, "not finite"),
         ({"map_landmarks_": np.ones(4)}, "map_"),

@@ -10,6 +10,7 @@ import numpy as np
 from sparsetoken.bags.diagnosis import Diagnosis
 from sparsetoken.bags.forecast import (
     LEAST_DIM,
+    LEAST_POWER,
     Anchor,
     PilotPlan,
     anchor_words,
@@ -168,10 +169,12 @@ class Pilot:
         seen = f"predictions wrong by a factor of two would have been seen with {power:.0%} chance"
         if self.fits:
             return f"The model fits, and predicts what was measured; {seen}."
-        wrong = [sentence for sentence in disagreements(self.anchors, "test error")]
+        wrong = list(disagreements(self.anchors, "test error"))
         if wrong:
             return "\n".join(f"The model does not fit: {sentence}." for sentence in wrong)
-        return f"Whether predictions are right cannot be told from so few bags: {seen}."
+        if power < LEAST_POWER:
+            return f"Whether predictions are right cannot be told from so few bags: {seen}."
+        return f"Theory and measurement agree within their errors, but not closely; {seen}."
 
     def to_json(self) -> str:
         """All but the covariance and the scores, for programs."""

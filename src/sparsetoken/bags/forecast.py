@@ -40,7 +40,7 @@ from sparsetoken.support.text import table_text
 MODEL_ERROR = {"attention": 0.5, "pooled": 0.1}  # σ
 DRIFT = {"attention": 0.25, "pooled": 0.05}
 _DOUBLED = math.log(2)  # an error of theory that a check must be able to see
-_POWER = 0.8  # at least, or the check says nothing
+LEAST_POWER = 0.8  # at least, or the check says nothing
 _SIGNIFICANT = 1.645  # standard errors, one-sided 5 %
 LEAST_DIM = 3  # of a plan
 _TOLERATED = 0.2  # an offset that is not worth a sentence
@@ -96,7 +96,7 @@ class Anchor(NamedTuple):
     def fits(self) -> bool:
         """Whether theory agrees with what was measured, and a misfit would have been seen."""
         near = abs(self.offset) <= min(_SIGNIFICANT * self.error, _DOUBLED / 2)
-        return near and self.power >= _POWER
+        return near and self.power >= LEAST_POWER
 
 
 class Forecast(NamedTuple):

@@ -37,6 +37,7 @@ _MOST_PRODUCTS = 100_000  # of tokens and R, up to which e_R is computed
 # Log likelihood by which the ends of a 90 % interval of R are below the maximum: half of χ²₁ for a
 # likelihood that knows the noise; twice that for one that estimates it and sees bags several times.
 _BELOW = 2.7
+_CLEAR = 7.0  # log likelihood of a bag beyond doubt: a thousand to one
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -66,7 +67,8 @@ class NoiseDensity:
         missing = np.minimum(1.0, seen / np.maximum(expected, 1e-300))
         more = np.maximum(seen - expected - 2 * np.sqrt(variance), 0.0)
         self.unseen = 1 / len(tokens)
-        self.density = (1 - self.unseen) * (normal * missing + more)
+        density = normal * missing + more
+        self.density = (1 - self.unseen) * density / (density.sum() * _STEP)
 
     def log(self, tokens: FloatArray) -> FloatArray:
         """Logarithm of the density at tokens of any shape."""
@@ -162,6 +164,11 @@ class Levels:
     def height(self, signal: Signal) -> float:
         """The log likelihood of all bags, each counted once."""
         return float(self.counted @ self.log_likelihoods(signal))
+
+    def clarity(self, signal: Signal) -> float:
+        """The same, but bags that are clear beyond doubt count alike: a few strange tokens that are
+        a thousand deviations off do not make a direction a good one."""
+        return float(self.counted @ np.minimum(self.log_likelihoods(signal), _CLEAR))
 
 
 class Fit(NamedTuple):

@@ -7,9 +7,9 @@ directions learned apart,
 
     strength: mean δ/s, standard deviation √(τ² − 1)/s;    sparsity R.
 
-The noise is whitened as is likeliest: as Ledoit and Wolf say, or shrunk further. Intervals are
-those of the jackknife over blocks of bags, in which everything is learned anew, and for R of the
-likelihood.
+The noise is whitened as makes positive bags clearest: as Ledoit and Wolf say, or shrunk further.
+Intervals are those of the jackknife over blocks of bags, in which everything is learned anew, and
+for R of the likelihood.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def estimate_task(
     with one_blas_thread():
         shrinking, seen = max(
             ((shrinking, _Estimate.of(data, shrinking)) for shrinking in _SHRINKINGS),
-            key=lambda pair: pair[1].fit.height,
+            key=lambda pair: pair[1].levels.clarity(pair[1].fit.signal),
         )
         others = [
             _Estimate.near(data.without(block), shrinking, seen.fit) for block in data.folds(blocks)
@@ -301,7 +301,8 @@ def _effective_dim(data: TrainingData, shrinking: Shrinking) -> float:
     root = whitening.root
     _, covariance = data.bags[data.labels < 0].covariance()
     noise = root.T @ covariance @ root
-    return float(np.trace(noise) ** 2 / np.sum(noise**2))
+    squares = float(np.sum(noise**2))
+    return float(np.trace(noise) ** 2 / squares) if squares > 0 else 1.0
 
 
 def _covariance(noise: Bags, level: float) -> MatrixInterval:
