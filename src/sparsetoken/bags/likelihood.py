@@ -11,7 +11,8 @@ somewhere, is what keeps a few strange tokens from being taken for the signal. g
 tokens of negative bags, so that noise with heavy tails is no signal either.
 
 τ = 1 (a signal of one strength) and z = 0 (no silent bags) are given up only for what raises the
-likelihood by more than Bayes's information criterion asks for a parameter, ½ log n.
+log likelihood by log n each, twice what Bayes's information criterion asks: noise is estimated too,
+and bags are seen several times.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _MOST_PRODUCTS = 100_000  # of tokens and R, up to which e_R is computed
 # Log likelihood by which the ends of a 90 % interval of R are below the maximum: half of χ²₁ for a
 # likelihood that knows the noise; twice that for one that estimates it and sees bags several times.
 _BELOW = 2.7
+_NO_SHARE = 1e-4  # z below it is none: no pilot has so many bags
 _CLEAR = 7.0  # log likelihood of a bag beyond doubt: a thousand to one
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -204,7 +206,7 @@ def fit_signal(levels: Levels) -> Fit:
             break
     full = profile[best]
     near = [count for count, (height, _) in profile.items() if height > full[0] - _BELOW]
-    price = 0.5 * np.log(max(float(levels.counted.sum()), 2.0))  # of a parameter
+    price = np.log(max(float(levels.counted.sum()), 2.0))  # of a parameter
     simple = (
         _likeliest(levels, replace(full[1], width=1.0, silent=0.0), spread=False, silent=False),
         _likeliest(levels, replace(full[1], width=1.0), spread=False, silent=True),
@@ -253,7 +255,10 @@ def _likeliest(levels: Levels, start: Signal, *, spread: bool, silent: bool) -> 
     def signal_at(point: FloatArray) -> Signal:
         rest = iter(point[1:])
         width = float(max(np.exp(next(rest)), _NARROWEST)) if spread else start.width
-        share = float(1 / (1 + np.exp(-np.clip(next(rest), -12, 12)))) if silent else start.silent
+        share = start.silent
+        if silent:
+            share = float(1 / (1 + np.exp(-np.clip(next(rest), -12, 12))))
+            share = share if share > _NO_SHARE else 0.0
         return Signal(float(np.exp(min(point[0], 25.0))), width, start.count, share)
 
     point = [np.log(max(start.shift, 1e-3))]
