@@ -57,10 +57,9 @@ def test_fit_tells_the_whole_story(fitted):
     assert "Bags with a signal are those labelled sick; --positive healthy takes others" in words
     for name in ("larger class", "pooled", "attention", "joint", "vectorized", "statistics"):
         assert name in words
-    assert "A signal is there" in words and "The model fits" in words
-    assert "Predicted error of 100 bags like these: attention" in words
-    assert "Predicted errors with more labelled bags" in words and "1200" in words
-    assert "labelled samples" in words  # of the plan for the target
+    assert "A signal is there" in words and "by theory alone" in words
+    assert "Errors with more labelled bags, with 90% intervals" in words and "1200" in words
+    assert "labelled bags give" in words  # of the plan for the target
 
 
 def test_score_writes_predictions_and_tokens(files, model, capsys):
@@ -110,7 +109,7 @@ def test_json_and_a_pooling_of_choice(files, capsys):
     assert errors["attention"] < errors["pooled"] < errors["larger class"] + 0.05
     assert content["pilot"]["task"]["sparsity"] == 1
     assert content["pilot"]["strength"]["low"] < 5.0 < content["pilot"]["strength"]["high"]
-    more = [row["error_of_attention"] for row in content["plan"]["more"]]
+    more = [row["attention_value"] for row in content["plan"]["more"]]
     assert more == sorted(more, reverse=True)
     assert content["saved"]["classifier"] == "pooled"
     assert isinstance(st.load_classifier(folder / "other"), st.PooledClassifier)

@@ -68,8 +68,8 @@ def test_the_warnings_of_the_plan_are_printed(tmp_path, capsys):
     sample = st.Task(8, 1, 6.0).sample(24, 16, rng=0)
     np.savez(tmp_path / "few.npz", X=sample.tokens, y=sample.labels)
     words = fit(tmp_path, capsys, "few.npz", "--poolings", "pooled").out
-    assert "Predicted error of 12 bags like these: attention 0." in words
-    assert "Warning for 12 bags: training sets of this size differ much" in words
+    assert "Errors with more labelled bags, with 90% intervals" in words
+    assert "Warning for 24 bags: " in words
 
 
 def test_several_labels_are_compared_and_scored(files, capsys, tmp_path):

@@ -119,6 +119,12 @@ class PilotPlan:
 
     `options` are forecasts, one a classifier, with intervals that hold sampling and model error;
     `anchors` set theory beside what was measured.
+
+    >>> from sparsetoken import estimate_task
+    >>> sample = Task(length=4, sparsity=1, strength=4.0).sample(60, dim=4, rng=0)
+    >>> advice = estimate_task(sample.tokens, sample.labels, blocks=3).plan(samples=200)
+    >>> advice.best.low < advice.best.value < advice.best.high
+    True
     """
 
     question: Question

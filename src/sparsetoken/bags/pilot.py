@@ -36,14 +36,15 @@ from sparsetoken.bags.likelihood import (
 from sparsetoken.bags.measured import Measured, measured_curve
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.views import Split, View, levels_of, splits
-from sparsetoken.bags.whitening import TARGETS, Moments, Shrinking
+from sparsetoken.bags.whitening import TARGETS, Moments, Shrinking, Target
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
-_SHRINKINGS = tuple(Shrinking(target, least) for target in TARGETS for least in (0.0, 0.3))
+_LEAST: dict[Target, tuple[float, ...]] = {"deviations": (0.0, 0.3), "sizes": (0.3, 0.6, 1.0)}
+_SHRINKINGS = tuple(Shrinking(target, least) for target in TARGETS for least in _LEAST[target])
 _FEWEST = 8  # bags of each class
 _LEAST_AGREEMENT = 0.01  # s²: directions that agree less say nothing of the signal
 
@@ -121,7 +122,7 @@ def estimate_task(
         others = [
             _Estimate.near(data.without(block), shrinking, seen.fit) for block in data.folds(blocks)
         ]
-        evidence, gain = _held_out(seen.first)
+        evidence, *gain = np.mean([_held_out(part) for part in seen.splits], axis=0).tolist()
         noise = bags[labels < 0]
         task = _task(seen, bags, labels) if evidence > SURE else None
         dim = _effective_dim(data, shrinking)
@@ -148,7 +149,7 @@ def estimate_task(
             covariance=_covariance(noise, level),
             evidence=evidence,
             task=task,
-            diagnosis=diagnosed(data, seen.first, seen.fit.signal, gain),
+            diagnosis=diagnosed(data, seen.splits[0], seen.fit.signal, (gain[0], gain[1])),
             measured=measured,
             anchors=anchors,
             bags=len(bags),
@@ -162,7 +163,7 @@ def estimate_task(
 class _Estimate:
     """What some of the bags say."""
 
-    first: Split
+    splits: list[Split]
     levels: Levels
     fit: Fit
     cosine: float
@@ -189,7 +190,7 @@ class _Estimate:
             simple = free if near.signal == near.free else refit(levels, near.signal)
             fit = Fit(simple, free, levels.height(simple), ())
         agreement = float(np.mean([part.agreement for part in parts]))
-        return cls(parts[0], levels, fit, float(np.sqrt(max(agreement, _LEAST_AGREEMENT))))
+        return cls(parts, levels, fit, float(np.sqrt(max(agreement, _LEAST_AGREEMENT))))
 
     @property
     def strength(self) -> float:
@@ -255,8 +256,9 @@ def _task(seen: _Estimate, bags: Bags, labels: FloatArray) -> Task:
     )
 
 
-def _held_out(split: Split) -> tuple[float, tuple[float, float]]:
-    """Evidence for a signal, and for a sparse one over a dense one, in bags not fitted to.
+def _held_out(split: Split) -> tuple[float, float, float]:
+    """Evidence for a signal, in standard errors; for a sparse one over a dense one, with its
+    standard error; in bags not fitted to.
 
     Along the other half's direction, by the signal fitted to the other half.
     """
@@ -277,7 +279,7 @@ def _held_out(split: Split) -> tuple[float, tuple[float, float]]:
         variance += up * (n - up) * (n + 1) / 12
     gain = np.concatenate(gains)
     error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
-    return surplus / variance**0.5, (float(gain.mean()), error)
+    return surplus / variance**0.5, float(gain.mean()), error
 
 
 def _scores(view: View, noise: NoiseDensity, signal: Signal) -> FloatArray:
