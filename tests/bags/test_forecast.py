@@ -80,10 +80,9 @@ def digit_bags(count, seed, target=4):
     return images[chosen], labels
 
 
-def test_digits_vary_in_strength_and_their_errors_are_foreseen(pilot):
-    """Fixed strengths said .001 where .03 came true."""
+def test_errors_on_digits_are_foreseen(pilot):
+    """Fixed strengths along the best direction said .001 where .03 came true."""
     assert pilot.found and pilot.sparsity.low <= 1 <= pilot.sparsity.high
-    assert pilot.spread.value > 0.5 and pilot.task.varies
     forecast = pilot.plan(samples=600)
     tokens, labels = digit_bags(600, 1)
     new, truth = digit_bags(3000, 2)

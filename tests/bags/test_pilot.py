@@ -53,7 +53,7 @@ def test_intervals_cover_the_truth():
 
 
 def test_noise_is_called_noise():
-    for seed in range(12):
+    for seed in range(8):
         pilot = pilot_of(st.Task(10, 1, 0.0, prevalence=0.3), 150, 20, seed, measure=False)
         assert not pilot.found and pilot.task is None
         assert "No signal was found" in pilot.summary()
