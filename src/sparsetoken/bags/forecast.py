@@ -6,12 +6,13 @@ estimated task, and m the measured one of the pilot's own n bags,
     log forecast(N) = log T(N) + w·(log m − log T(n)),      w = σ²/(σ² + e²).
 
 e is the standard error of log m; σ how far theory is off, as a rule, on real bags: what is measured
-badly moves the forecast little. Where theory is off by more than that, σ² is what it is off by,
-(log m − log T(n))² − e². The forecast's variance on that scale is
+badly moves the forecast little. Where theory is off by more than that, for sure, σ² is what it is
+off by, (log m − log T(n))² − (2e)². The forecast's variance on that scale is
 
     σ²e²/(σ² + e²)  +  drift²·log(N/n)  +  (spread of training sets)².
 
-σ and drift are `MODEL_ERROR` and `DRIFT`, from benchmarks/real/planning.py.
+σ and drift are `MODEL_ERROR` and `DRIFT`: choices, made after 41 pilots on digits, garments, cells
+and receptors, of which they cover 79 % (attention) and 85 % (mean pooling) by intervals of 90 %.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from sparsetoken.support.checks import refusal
 from sparsetoken.support.text import table_text
 
 MODEL_ERROR = {"attention": 0.5, "pooled": 0.1}  # σ
-DRIFT = {"attention": 0.25, "pooled": 0.05}
+DRIFT = {"attention": 0.3, "pooled": 0.08}
 _DOUBLED = math.log(2)  # an error of theory that a check must be able to see
 LEAST_POWER = 0.8  # at least, or the check says nothing
 _SIGNIFICANT = 1.645  # standard errors, one-sided 5 %
@@ -71,7 +72,7 @@ class Anchor(NamedTuple):
     @property
     def model_variance(self) -> float:
         """σ²."""
-        return max(MODEL_ERROR[self.classifier] ** 2, self.offset**2 - self.error**2)
+        return max(MODEL_ERROR[self.classifier] ** 2, self.offset**2 - (2 * self.error) ** 2)
 
     @property
     def weight(self) -> float:
