@@ -11,8 +11,8 @@ off by, (log m − log T(n))² − (2e)². The forecast's variance on that scale
 
     σ²e²/(σ² + e²)  +  drift²·log(N/n)  +  (spread of training sets)².
 
-σ and drift are `MODEL_ERROR` and `DRIFT`: choices, made after 41 pilots on digits, garments, cells
-and receptors, of which they cover 79 % (attention) and 85 % (mean pooling) by intervals of 90 %.
+σ and drift are `MODEL_ERROR` and `DRIFT`: choices, made after trials on real bags, which
+benchmarks/real/planning.py is to confirm on others.
 """
 
 from __future__ import annotations
