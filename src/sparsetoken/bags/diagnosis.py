@@ -53,6 +53,12 @@ class Diagnosis:
     problems: tuple[str, ...]
 
     @property
+    def white(self) -> bool:
+        """Whether noise is, after whitening; no where that cannot be told."""
+        (least, greatest), (low, high) = self.variances, self.edges
+        return math.isfinite(high) and greatest <= _ROOM * high and least >= low / _SHRUNK
+
+    @property
     def sparse(self) -> bool | None:
         """Whether a sparse signal fits better than a dense one; None if that cannot be told."""
         gain, error = self.sparse_gain
@@ -137,7 +143,7 @@ def _signal_distance(split: Split, signal: Signal) -> float:
     seen, made = [], []
     for view in split.views:
         noise = NoiseDensity(view.noise)
-        bags = levels_of([view], noise)
+        bags = levels_of([view], noise)[view.positive]
         seen.append(bags.log_likelihoods(signal))
         lengths = np.tile(bags.lengths, _COPIES)
         tokens = rng.choice(view.noise, int(lengths.sum()))
@@ -147,7 +153,8 @@ def _signal_distance(split: Split, signal: Signal) -> float:
         carries = (place < np.repeat(count, lengths)) & np.repeat(loud, lengths)
         drawn = signal.shift + signal.width * rng.standard_normal(int(carries.sum()))
         tokens[carries] = drawn
-        made.append(Levels(noise, tokens, lengths, np.ones(len(lengths))).log_likelihoods(signal))
+        copies = Levels(noise.log(tokens), tokens, lengths, np.ones(len(lengths)))
+        made.append(copies.log_likelihoods(signal))
     return float(ks_2samp(np.concatenate(seen), np.concatenate(made)).statistic)
 
 
@@ -159,7 +166,7 @@ def problems(measured: Diagnosis, lengths: IntArray, noise_tokens: int) -> Itera
             f"{noise_tokens} tokens of negative bags are too few to learn the covariance of the "
             "noise: give more of them, or fewer dimensions"
         )
-    elif greatest > _ROOM * high or least < low / _SHRUNK:
+    elif not measured.white:
         yield (
             f"the noise is not white after whitening: variances of held-out tokens go from "
             f"{least:.2g} to {greatest:.2g}, white noise would stay within {low:.2g} to {high:.2g}"

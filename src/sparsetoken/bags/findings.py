@@ -23,6 +23,7 @@ from sparsetoken.bags.measured import Measured
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.planning.plan import question_of
+from sparsetoken.planning.ridges import Setting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text
@@ -102,6 +103,11 @@ class Pilot:
         agree = bool(self.anchors) and all(anchor.fits for anchor in self.anchors)
         return agree and not self.diagnosis.problems
 
+    @property
+    def setting(self) -> Setting:
+        """What plans of the test error are made with."""
+        return error_setting(self.effective_dim)
+
     def plan(self, **question: Any) -> PilotPlan:
         """What more labelled bags would give, or how many a target takes, with intervals.
 
@@ -120,8 +126,8 @@ class Pilot:
             )
         asked = question_of(self.task, max(LEAST_DIM, round(self.effective_dim)), **question)
         anchors = self.anchors
-        if asked.setting != error_setting(self.effective_dim):
-            anchors = anchors_of(self.measured, self.task, asked.setting)
+        if asked.setting != self.setting:
+            anchors = anchors_of(self.measured, self.task, asked.setting, self.diagnosis.white)
         options = forecasts(asked, self.task, anchors, self.level)
         answer = PilotPlan(asked, options, anchors, self.level, ())
         best = answer.best
