@@ -19,7 +19,7 @@ from sparsetoken.bags.forecast import DOUBTS, Anchor, Doubt
 LEVEL = 0.9
 FLOOR = 1 / 4000  # test bags: smaller errors are not told apart
 RULES = ("forecast", "theory", "counted", "power_law")
-_START = Doubt(0.2, 0.05, 0.1)
+_START = Doubt(0.3, 0.2, 0.1)
 
 
 def _anchor(row, doubt: Doubt) -> Anchor:
@@ -56,7 +56,7 @@ def learned(rows: pd.DataFrame) -> Doubt:
         return float(weights @ (2 * np.log(deviation) + 5 * np.log1p(ratio / 4)))
 
     start = np.array([np.log(_START.error), _START.gain, np.log(_START.drift)])
-    steps = np.vstack([np.zeros(3), np.diag([0.5, 0.03, 0.5])])
+    steps = np.vstack([np.zeros(3), np.diag([0.5, 0.1, 0.5])])
     options = {"initial_simplex": start + steps, "xatol": 0.01, "fatol": 1e-4}
     doubt = doubt_at(minimize(cost, start, method="Nelder-Mead", options=options).x)
     reach = ndtri((1 + LEVEL) / 2)

@@ -7,12 +7,13 @@ Badness (an error, or what is missing to a metric's best) is taken as a normal d
 With T(N) the deviate that theory predicts for the estimated task and N bags that teach query and
 readout alike (`planning/reuse.py`), and m the measured one of the pilot's own n bags,
 
-    forecast(N) = T(N) + w·(m − T(n)) + gain·log(N/n),      w = σ²/(σ² + e²).
+    forecast(N) = T(N) + w·(m − T(n)) + gain·(1 − n/N),      w = σ²/(σ² + e²).
 
 e is the standard error of m; σ how far theory is off, as a rule, on real bags: what is measured
 badly moves the forecast little. Where theory is off by more than that, for sure, σ² is what it is
 off by, (m − T(n))² − (2e)². The gain is that of bags whose noise is not white after whitening: more
-of them teach its covariance too, which theory knows from the start. Its variance is
+of them teach its covariance too, which theory knows from the start, and what is still to be learned
+of it falls as 1/N. (Fewer bags than n lose gain·(1 − N/n).) The forecast's variance is
 
     w·e²  +  drift²·log(N/n)  +  (spread of training sets)².
 
@@ -49,11 +50,11 @@ class Doubt(NamedTuple):
     """How far theory is off on real bags, in deviates."""
 
     error: float  # σ, at the pilot's own size
-    gain: float  # for each e-fold of bags, where noise is not white
+    gain: float  # with very many more bags, where noise is not white
     drift: float  # standard deviation for the first e-fold of bags
 
 
-DOUBTS = {"attention": Doubt(0.3, 0.06, 0.1), "pooled": Doubt(0.12, 0.04, 0.05)}
+DOUBTS = {"attention": Doubt(0.4, 0.33, 0.1), "pooled": Doubt(0.15, 0.14, 0.05)}
 LEAST_POWER = 0.8  # at least, or the check says nothing
 _SIGNIFICANT = 1.645  # standard errors, one-sided 5 %
 LEAST_DIM = 3  # of a plan
@@ -116,7 +117,8 @@ class Anchor(NamedTuple):
     def move(self, samples: float) -> float:
         """Of the deviate, from theory's to the forecast's."""
         gain = 0.0 if self.white else self.doubt.gain
-        return self.weight * self.offset + gain * math.log(samples / self.samples)
+        more = (samples - self.samples) / max(samples, self.samples)
+        return self.weight * self.offset + gain * more
 
     def deviation(self, samples: float, spread: float = 0.0) -> float:
         """Standard deviation of the forecast's deviate."""
