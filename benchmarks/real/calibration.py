@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
 from scipy.special import ndtri
+from sources import SOURCES
 
 from sparsetoken.bags.forecast import DOUBTS, Anchor, Doubt
 
 LEVEL = 0.9
+MODEL = "model"  # the family of bags that are of no real source
 FLOOR = 1 / 4000  # test bags: smaller errors are not told apart
 RULES = ("forecast", "theory", "counted", "power_law")
 _START = Doubt(0.3, 0.2, 0.1)
@@ -75,7 +77,7 @@ def judged(table: pd.DataFrame) -> pd.DataFrame:
     rows = table.dropna(subset="classifier").copy()
     reach = float(ndtri((1 + LEVEL) / 2))
     for (classifier, family), part in rows.groupby(["classifier", "family"]):
-        others = rows[(rows.classifier == classifier) & (rows.family != family)]
+        others = rows[(rows.classifier == classifier) & ~rows.family.isin([family, MODEL])]
         doubt = learned(others)
         for index, row in zip(part.index, part.itertuples(), strict=True):
             forecast = _anchor(row, doubt).forecast(row.samples, row.theory, row.spread, reach)
@@ -96,7 +98,8 @@ def _line(part: pd.DataFrame) -> dict:
         ratio = np.log(part[rule].clip(lower=FLOOR) / part.truth.clip(lower=FLOOR))
         line[f"{rule}: error"] = f"{(part[rule] - part.truth).abs().mean():.4f}"
         line[f"{rule}: factor"] = f"{float(np.exp(ratio.abs().median())):.2f}"
-    return line | {"covered": f"{part.covered.mean():.0%}"}
+    bias = part.forecast.mean() / part.truth.mean() - 1
+    return line | {"bias": f"{bias:+.1%}", "covered": f"{part.covered.mean():.0%}"}
 
 
 def _table(rows: pd.DataFrame, by: list[str]) -> str:
@@ -107,9 +110,10 @@ def _table(rows: pd.DataFrame, by: list[str]) -> str:
     return "\n".join(text)
 
 
-def summary(table: pd.DataFrame, rows: pd.DataFrame) -> str:
+def summary(table: pd.DataFrame, everything: pd.DataFrame) -> str:
     """Markdown."""
-    pilots = table.drop_duplicates(["world", "pilot", "seed"])
+    rows, model = (everything[(everything.family == MODEL) == own] for own in (False, True))
+    pilots = table[table.family != MODEL].drop_duplicates(["world", "pilot", "seed"])
     far = rows.forecast.clip(lower=FLOOR) / rows.truth.clip(lower=FLOOR)
     wrong = rows.fits.astype(bool) & ((far > 2) | (far < 0.5))
     told = rows.drop_duplicates(["world", "pilot", "seed"]).fits.astype(bool).sum()
@@ -117,19 +121,21 @@ def summary(table: pd.DataFrame, rows: pd.DataFrame) -> str:
         "# Forecasts on real bags",
         f"{len(pilots)} pilots in {pilots.world.nunique()} worlds of {pilots.family.nunique()} "
         f"families; a signal was found in {int(pilots.found.sum())} of them. Errors are means of "
-        "|forecast − truth|, factors medians of the ratio. σ, gain and drift are those learned "
-        "from all families but the one that is judged.",
+        "|forecast − truth|, factors medians of the ratio of both, the bias is that of the mean "
+        "forecast. σ, gain and drift are those learned from all families but the one that is "
+        "judged.",
         _table(rows, ["classifier"]),
-        "## By the number of bags",
-        _table(rows, ["classifier", "samples"]),
-        "## By family",
-        _table(rows, ["classifier", "family"]),
-        "## By world",
-        _table(rows, ["classifier", "world"]),
         f'"The model fits" was said of {told} pilots; a forecast of theirs was off by more than a '
         f"factor of two {int(wrong.sum())} times.",
-        "## What all rows teach",
+        "## The sources of accuracy.py alone",
+        _table(rows[rows.world.isin(list(SOURCES))], ["classifier"]),
     ]
+    for title, by in (("pilot", "pilot"), ("number of bags", "samples"), ("family", "family")):
+        parts += [f"## By {title}", _table(rows, ["classifier", by])]
+    parts += ["## By world", _table(rows, ["classifier", "world"])]
+    if len(model):
+        parts += ["## Bags of the model itself", _table(model, ["classifier", "world"])]
+    parts.append("## What all rows teach")
     for name, part in rows.groupby("classifier"):
         doubt = learned(part)
         parts.append(

@@ -13,7 +13,8 @@ two and of four fifths of the bags.
 Forecasts have three numbers for each classifier that were learned from such rows
 (`sparsetoken.bags.forecast.DOUBTS`). The summary learns them anew for each family of sources, from
 the rows of all other families: a forecast that it judges has seen nothing of the family. It also
-prints what all rows together teach, which is what the package has.
+prints what all rows together teach, which is what the package has. Bags of the model itself teach
+nothing, and are judged apart.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import argparse
 import csv
 import os
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,7 +33,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
-from calibration import judged, summary
+from calibration import MODEL, judged, summary
 from sources import SOURCES, VARIANTS, Instances, NotInstalled, ReadyBags, load
 
 import sparsetoken as st
@@ -55,27 +58,24 @@ TEST_BAGS = 4000
 
 @dataclass(frozen=True)
 class World:
-    """Where bags come from: instances of a source, drawn in some way, or the bags of a source."""
+    """Where bags come from."""
 
-    source: str
-    drawn: dict[str, float] = field(default_factory=dict)  # arguments of `Instances.bags`
+    family: str  # worlds of one family share instances
+    open: Callable[[], Pool | Collection | Model]
     seeds: int = FEWER_SEEDS
-
-    def open(self) -> Pool | Collection:
-        source = load(self.source)
-        return Pool.of(source, self.drawn) if isinstance(source, Instances) else Collection(source)
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Bags without end, of the instances of both parts."""
+    """Bags without end, of the instances of both parts of a source."""
 
     instances: Instances
-    drawn: dict[str, float]
+    drawn: dict[str, float]  # arguments of `Instances.bags`
     samples: tuple[int, ...] = SAMPLES
 
     @classmethod
-    def of(cls, source: Instances, drawn: dict[str, float]) -> Pool:
+    def of(cls, name: str, **drawn: float) -> Pool:
+        source = load(name)
         tokens = np.concatenate([source.train_tokens, source.test_tokens])
         is_target = np.concatenate([source.train_is_target, source.test_is_target])
         return cls(Instances(tokens, is_target, tokens, is_target, source.length), drawn)
@@ -84,12 +84,33 @@ class Pool:
         return self.instances.bags(count, rng=np.random.default_rng(seed), **self.drawn)
 
     def errors(self, name: str, samples: int) -> list[float]:
-        """Of a classifier, for each training set."""
-        new, labels = self.bags(TEST_BAGS, 999)
-        return [
-            1 - st.ESTIMATORS.make(name).fit(*self.bags(samples, samples, k)).score(new, labels)
-            for k in range(TRAINING_SETS[samples])
-        ]
+        return errors(self, name, samples)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Bags without end, of the model itself, with one signal."""
+
+    task: st.Task
+    dim: int
+    samples: tuple[int, ...] = SAMPLES
+
+    def bags(self, count: int, *seed: int) -> tuple:
+        signal = np.eye(self.dim)[0]
+        drawn = self.task.sample(count, self.dim, rng=np.random.default_rng(seed), signal=signal)
+        return drawn.tokens, drawn.labels
+
+    def errors(self, name: str, samples: int) -> list[float]:
+        return errors(self, name, samples)
+
+
+def errors(bags: Pool | Model, name: str, samples: int) -> list[float]:
+    """Of a classifier, for each training set."""
+    new, labels = bags.bags(TEST_BAGS, 999)
+    return [
+        1 - st.ESTIMATORS.make(name).fit(*bags.bags(samples, samples, k)).score(new, labels)
+        for k in range(TRAINING_SETS[samples])
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +147,30 @@ class Collection:
         ]
 
 
+def _world(name: str, seeds: int = FEWER_SEEDS, **drawn: float) -> World:
+    source = (SOURCES | VARIANTS)[name]
+    if source.form is Instances:
+        return World(source.family, partial(Pool.of, name, **drawn), seeds)
+    return World(source.family, lambda: Collection(load(name)), seeds)
+
+
+def _model(task: st.Task, dim: int) -> World:
+    return World(MODEL, lambda: Model(task, dim), SEEDS)
+
+
 WORLDS: dict[str, World] = {
-    **{name: World(name, seeds=SEEDS) for name in SOURCES if SOURCES[name].form is Instances},
-    **{name: World(name) for name in VARIANTS},
-    "fours-10, one bag in four": World("fours-10", {"prevalence": 0.25}),
-    "sentences, one bag in three": World("sentences", {"prevalence": 1 / 3}),
-    "garments, two of 20": World("garments", {"length": 20, "sparsity": 2}),
-    "b-cells, three of 30": World("b-cells-10", {"length": 30, "sparsity": 3}),
-    "birds": World("birds", seeds=SEEDS),
-    "corel-dogs": World("corel-dogs"),
+    **{name: _world(name, SEEDS) for name in SOURCES if SOURCES[name].form is Instances},
+    **{name: _world(name) for name in VARIANTS},
+    "fours-10, one bag in four": _world("fours-10", prevalence=0.25),
+    "sentences, one bag in three": _world("sentences", prevalence=1 / 3),
+    "garments, two of 20": _world("garments", length=20, sparsity=2),
+    "b-cells, three of 30": _world("b-cells-10", length=30, sparsity=3),
+    "birds": _world("birds", SEEDS),
+    "corel-dogs": _world("corel-dogs"),
+    "model, one of 10": _model(st.Task(10, 1, 4.0), 30),
+    "model, three of 20": _model(st.Task(20, 3, 2.5), 40),
+    "model, two of 10, 30 %": _model(st.Task(10, 2, 3.0, prevalence=0.3), 30),
+    "model, strengths": _model(st.Task(10, 1, st.Discrete((3.0, 5.0, 7.0), (1, 2, 1))), 30),
 }
 
 
@@ -185,10 +221,9 @@ def run(names: list[str]) -> None:
             for samples in bags.samples
             for classifier in CLASSIFIERS
         }
-        family = (SOURCES | VARIANTS)[world.source].family
         for size, seed in missing:
             rows = rows_of(bags, size, seed, truth)
-            key = {"world": name, "pilot": size, "seed": seed, "family": family}
+            key = {"world": name, "pilot": size, "seed": seed, "family": world.family}
             with RESULTS.open("a", newline="") as file:
                 csv.DictWriter(file, COLUMNS).writerows(key | row for row in rows)
             print(name, size, seed, f"{len(rows)} rows", file=sys.stderr, flush=True)
