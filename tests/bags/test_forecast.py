@@ -77,14 +77,15 @@ def test_a_fit_is_claimed_only_where_a_misfit_would_have_been_seen():
 def test_measured_values_are_those_of_the_scores():
     rng = np.random.default_rng(0)
     labels = np.where(np.arange(400) % 4 == 0, 1.0, -1.0)
-    scores, strata = labels + rng.standard_normal(400), np.zeros(400, dtype=int)
-    point = Measured("attention", 300, scores, labels, strata)
-    wrong = np.mean((point.scores > 0) != (labels > 0))
-    assert point.value(ERROR) == pytest.approx(wrong)
-    binomial = math.sqrt(wrong * (1 - wrong) / 400)
-    assert point.standard_error(ERROR) == pytest.approx(binomial, rel=0.5)
-    up, down = point.scores[labels > 0], point.scores[labels < 0]
-    assert point.value(AUC) == pytest.approx(np.mean(up[:, None] > down), abs=1e-3)  # merged
+    scores, strata = labels + rng.standard_normal((2, 400)), np.zeros((2, 400), dtype=int)
+    for ways in (1, 2):
+        point = Measured("attention", 300, scores[:ways], labels, strata[:ways])
+        wrong = np.mean((point.scores > 0) != (labels > 0))
+        assert point.value(ERROR) == pytest.approx(wrong)
+        binomial = math.sqrt(wrong * (1 - wrong) / (400 * ways))
+        assert point.standard_error(ERROR) == pytest.approx(binomial, rel=0.5)
+        areas = [np.mean(way[labels > 0][:, None] > way[labels < 0]) for way in point.scores]
+        assert point.value(AUC) == pytest.approx(np.mean(areas), abs=1e-3)  # merged
 
 
 def test_evidence_is_that_of_ranks_within_strata():
@@ -99,11 +100,13 @@ def test_evidence_is_that_of_ranks_within_strata():
     assert values.var() == pytest.approx(variances[0])
     rng, strata = np.random.default_rng(1), np.arange(200) % 2
     labels = np.where(rng.random(200) < 0.2 + 0.6 * strata, 1.0, -1.0)
-    told_by_strata = Measured("attention", 160, strata + rng.random(200), labels, strata)
+    scores = strata + rng.random((1, 200))
+    told_by_strata = Measured("attention", 160, scores, labels, strata[None])
     assert abs(told_by_strata.evidence) < 3
-    whole = replace(told_by_strata, strata=0 * strata)
+    whole = replace(told_by_strata, strata=0 * strata[None])
     assert whole.evidence > 6
-    assert replace(whole, strata=(labels > 0).astype(int)).evidence == 0.0  # nothing to compare
+    apart = (labels > 0).astype(int)[None]
+    assert replace(whole, strata=apart).evidence == 0.0  # nothing to compare
 
 
 def test_a_target_is_met_between_points_of_the_curve():

@@ -80,7 +80,8 @@ def estimate_task(
         Of the jackknife that gives them, at least 3.
     measure : bool
         Also measure how attention and mean pooling do on these bags, by cross-validation; then
-        `Pilot.plan` sets out from what was measured. Takes a dozen fits or two.
+        `Pilot.plan` sets out from what was measured. Takes twenty fits of many bags, sixty of a
+        hundred.
 
     Returns
     -------
