@@ -145,6 +145,7 @@ def estimate_task(
             lengths=tuple(np.quantile(bags.lengths, [0, 0.25, 0.5, 0.75, 1]).tolist()),
             covariance=_covariance(noise, level),
             evidence=evidence,
+            recognition=seen.recognition(),
             task=task,
             diagnosis=diagnosis,
             measured=measured,
@@ -223,15 +224,17 @@ def _seen(data: TrainingData, shrinking: Shrinking) -> tuple[list[Split], Levels
 
 
 def _recognised(bags: Levels, positive: BoolArray, signal: Signal) -> float:
-    """Log likelihood of the labels, given the bags, less ½·log n for each parameter more (Bayes's
-    information criterion).
+    """Log likelihood of the labels, given the bags, beyond that of their shares alone; less ½·log n
+    for each parameter more (Bayes's information criterion).
 
     What noise has as well, strange tokens in a few bags, is likely but does not tell a label.
     """
-    share = float(bags.counted[positive].sum() / bags.counted.sum())
+    count = float(bags.counted.sum())
+    share = float(bags.counted[positive].sum()) / count
     logits = bags.log_likelihoods(signal) + np.log(share / (1 - share))
     told = -np.logaddexp(0.0, np.where(positive, -logits, logits))
-    return float(bags.counted @ told) - 0.5 * float(np.log(bags.counted.sum())) * signal.extras
+    alone = np.log(np.where(positive, share, 1 - share))
+    return float(bags.counted @ (told - alone)) - 0.5 * float(np.log(count)) * signal.extras
 
 
 def _strength(seen: _Estimate, others: list[_Estimate], level: float) -> Interval:
