@@ -2,6 +2,7 @@
 
     python benchmarks/real/planning.py             # an hour; goes on where it was stopped
     python benchmarks/real/planning.py --summary   # only the tables of what is there
+    python benchmarks/real/planning.py --summary --figure docs/images/forecasts.png
 
 Pilots and training sets are drawn from all instances of a source: what is planned for is more bags
 like the pilot's. Truth is the error of `attention` and `pooled`, fitted to N bags, on others, a
@@ -34,6 +35,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import pandas as pd
 from calibration import MODEL, judged, summary
+from forecast_figure import draw
 from sources import SOURCES, VARIANTS, Instances, NotInstalled, ReadyBags, load
 
 import sparsetoken as st
@@ -233,11 +235,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--summary", action="store_true", help="of what is there")
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS))
+    parser.add_argument("--figure", type=Path, help="forecast and true curves, drawn to this file")
     options = parser.parse_args()
     if not options.summary:
         run(options.worlds)
     table = pd.read_csv(RESULTS)
-    text = summary(table, judged(table))
+    rows = judged(table)
+    if options.figure:
+        draw(rows, list(WORLDS), options.figure)
+    text = summary(table, rows)
     RESULTS.with_suffix(".md").write_text(text)
     print(text)
 
