@@ -1,17 +1,14 @@
 """What rows of planning.py teach about forecasts, and how forecasts do on what taught nothing.
 
-σ, gain and drift of a classifier are the likeliest: with r the deviate of the truth less that of
-the forecast and v the forecast's variance, they minimise the mean of log v + 5·log(1 + r²/(4v)), a
-Student distribution of four degrees of freedom, in which a few pilots may be far off. Every family
-of sources counts the same, however many rows it has. Intervals are then widened or narrowed, by one
-factor on all of the drift, until 90 % of the rows lie within.
+σ and gain of a classifier are those, of a grid, with the least mean absolute error of forecasts;
+the drift is the least with which 90 % of the truths lie in their intervals. Every family of sources
+counts the same, however many rows it has.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
 from scipy.special import ndtri
 from sources import SOURCES
 
@@ -21,67 +18,57 @@ LEVEL = 0.9
 MODEL = "model"  # the family of bags that are of no real source
 FLOOR = 1 / 4000  # test bags: smaller errors are not told apart
 RULES = ("forecast", "theory", "counted", "power_law")
-_START = Doubt(0.3, 0.2, 0.1)
+ERRORS = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5)
+GAINS = np.arange(0.0, 1.01, 0.05)
+DRIFTS = np.arange(0.01, 0.5, 0.01)
+REACH = float(ndtri((1 + LEVEL) / 2))
 
 
 def _anchor(row, doubt: Doubt) -> Anchor:
     return Anchor(
         row.classifier, row.anchor_samples, row.measured, row.standard_error, row.anchor_theory,
-        row.worst, row.white, doubt,
+        row.worst, row.white, row.unlearned, doubt,
     )  # fmt: skip
 
 
-def _residuals(rows: pd.DataFrame, doubt: Doubt) -> tuple[np.ndarray, np.ndarray]:
-    """Deviates of truths less those of forecasts, and the forecasts' standard deviations."""
-    values = []
-    for row in rows.itertuples():
-        anchor = _anchor(row, doubt)
-        middle = anchor.scale.deviate(row.theory) + anchor.move(row.samples)
-        own = anchor.scale.error(anchor.scale.badness(middle), row.spread)
-        deviation = anchor.deviation(row.samples, own)
-        values.append((anchor.scale.deviate(max(row.truth, FLOOR)) - middle, deviation))
-    residual, deviation = np.array(values).T
-    return residual, deviation
+def forecasts(rows: pd.DataFrame, doubt: Doubt) -> np.ndarray:
+    """Middle, lower and upper end (rows, 3)."""
+    return np.array(
+        [
+            _anchor(row, doubt).forecast(row.samples, row.theory, row.spread, REACH)
+            for row in rows.itertuples()
+        ]
+    )
 
 
 def learned(rows: pd.DataFrame) -> Doubt:
     """From the rows of one classifier."""
     weights = 1 / rows.groupby("family").truth.transform("count").to_numpy()
     weights /= weights.sum()
-
-    def doubt_at(x: np.ndarray) -> Doubt:
-        return Doubt(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2])))
-
-    def cost(x: np.ndarray) -> float:
-        residual, deviation = _residuals(rows, doubt_at(x))
-        ratio = (residual / deviation) ** 2
-        return float(weights @ (2 * np.log(deviation) + 5 * np.log1p(ratio / 4)))
-
-    start = np.array([np.log(_START.error), _START.gain, np.log(_START.drift)])
-    steps = np.vstack([np.zeros(3), np.diag([0.5, 0.1, 0.5])])
-    options = {"initial_simplex": start + steps, "xatol": 0.01, "fatol": 1e-4}
-    doubt = doubt_at(minimize(cost, start, method="Nelder-Mead", options=options).x)
-    reach = ndtri((1 + LEVEL) / 2)
-    factors = np.geomspace(0.2, 5.0, 33)
-    covers = []
-    for factor in factors:
-        residual, deviation = _residuals(rows, doubt._replace(drift=factor * doubt.drift))
-        covers.append(float(weights @ (np.abs(residual) <= reach * deviation)))
-    enough = factors[np.array(covers) >= LEVEL]
-    factor = float(enough[0]) if len(enough) else float(factors[-1])
-    return doubt._replace(drift=factor * doubt.drift)
+    truth = rows.truth.to_numpy()
+    by_dimension = DOUBTS[rows.classifier.iloc[0]].dimension > 0  # which gain it has is a choice
+    tried = {}
+    for error in ERRORS:
+        for gain in GAINS:
+            gains = (0.0, float(gain)) if by_dimension else (float(gain), 0.0)
+            doubt = Doubt(error, *gains, drift=0.1)
+            tried[doubt] = weights @ np.abs(forecasts(rows, doubt)[:, 0] - truth)
+    doubt = min(tried, key=tried.__getitem__)
+    for drift in DRIFTS:
+        doubt = doubt._replace(drift=float(drift))
+        _, low, high = forecasts(rows, doubt).T
+        if weights @ ((low <= truth) & (truth <= high)) >= LEVEL:
+            break
+    return doubt
 
 
 def judged(table: pd.DataFrame) -> pd.DataFrame:
     """Rows with forecasts of numbers that were learned from all families but their own."""
     rows = table.dropna(subset="classifier").copy()
-    reach = float(ndtri((1 + LEVEL) / 2))
     for (classifier, family), part in rows.groupby(["classifier", "family"]):
         others = rows[(rows.classifier == classifier) & ~rows.family.isin([family, MODEL])]
-        doubt = learned(others)
-        for index, row in zip(part.index, part.itertuples(), strict=True):
-            forecast = _anchor(row, doubt).forecast(row.samples, row.theory, row.spread, reach)
-            rows.loc[index, ["forecast", "low", "high"]] = forecast
+        made = forecasts(part, learned(others))
+        rows.loc[part.index, ["forecast", "low", "high"]] = made
     # a power law through two sizes, no steeper than 1/√N, and never rising
     few, many = (rows[name].clip(lower=1 / rows.pilot) for name in ("few", "counted"))
     fall = np.log(few / many) / np.log(rows.anchor_samples / rows.few_samples)
@@ -98,6 +85,10 @@ def _line(part: pd.DataFrame) -> dict:
         ratio = np.log(part[rule].clip(lower=FLOOR) / part.truth.clip(lower=FLOOR))
         line[f"{rule}: error"] = f"{(part[rule] - part.truth).abs().mean():.4f}"
         line[f"{rule}: factor"] = f"{float(np.exp(ratio.abs().median())):.2f}"
+    density = np.exp(-0.5 * ndtri(np.clip(part.truth / (2 * part.worst), 1e-9, 0.5)) ** 2)
+    here = np.exp(-0.5 * ndtri(part.measured / (2 * part.worst)) ** 2)
+    chance = np.sqrt(2 / np.pi) * part.standard_error * density / here
+    line["chance"] = f"{chance.mean():.4f}"
     bias = part.forecast.mean() / part.truth.mean() - 1
     return line | {"bias": f"{bias:+.1%}", "covered": f"{part.covered.mean():.0%}"}
 
@@ -108,6 +99,10 @@ def _table(rows: pd.DataFrame, by: list[str]) -> str:
     text = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     text += ["| " + " | ".join(str(line[name]) for name in head) + " |" for line in lines]
     return "\n".join(text)
+
+
+def _words(doubt: Doubt) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in doubt._asdict().items())
 
 
 def summary(table: pd.DataFrame, everything: pd.DataFrame) -> str:
@@ -123,7 +118,9 @@ def summary(table: pd.DataFrame, everything: pd.DataFrame) -> str:
         f"families; a signal was found in {int(pilots.found.sum())} of them. Errors are means of "
         "|forecast − truth|, factors medians of the ratio of both, the bias is that of the mean "
         "forecast. σ, gain and drift are those learned from all families but the one that is "
-        "judged.",
+        "judged. Chance is the error that the standard error of what was measured would make "
+        "alone, by a curve that is right: where it is larger than the forecast's, theory knows "
+        "more than the measurement.",
         _table(rows, ["classifier"]),
         f'"The model fits" was said of {told} pilots; a forecast of theirs was off by more than a '
         f"factor of two {int(wrong.sum())} times.",
@@ -138,8 +135,5 @@ def summary(table: pd.DataFrame, everything: pd.DataFrame) -> str:
     parts.append("## What all rows teach")
     for name, part in rows.groupby("classifier"):
         doubt = learned(part)
-        parts.append(
-            f"{name}: σ {doubt.error:.3f}, gain {doubt.gain:.3f}, drift {doubt.drift:.3f} (the "
-            f"package has {', '.join(f'{value:g}' for value in DOUBTS[name])})"
-        )
+        parts.append(f"{name}: {_words(doubt)} (the package has {_words(DOUBTS[name])})")
     return "\n\n".join(parts) + "\n"

@@ -46,7 +46,7 @@ KEY = ["world", "pilot", "seed"]
 COLUMNS = [
     *KEY, "family", "classifier", "samples", "truth", "theory", "spread", "few", "few_samples",
     "measured", "counted", "standard_error", "anchor_samples", "anchor_theory", "worst", "white",
-    "evidence", "found", "fits",
+    "unlearned", "evidence", "found", "fits",
 ]  # fmt: skip
 CLASSIFIERS = ("attention", "pooled")
 SAMPLES = (300, 1000, 3000)
@@ -193,6 +193,7 @@ def rows_of(bags: Pool | Collection, size: int, seed: int, truth: dict) -> list[
             "counted": many.value(error), "measured": anchor.measured,
             "standard_error": anchor.standard_error, "anchor_samples": anchor.samples,
             "anchor_theory": anchor.theory, "worst": anchor.worst, "white": anchor.white,
+            "unlearned": anchor.unlearned,
         }  # fmt: skip
         for samples, theory in zip(bags.samples, tuned, strict=True):
             values = {"theory": float(theory.value), "spread": float(theory.spread)}

@@ -16,11 +16,11 @@ from sparsetoken.bags.measured import Measured, rank_surplus
 from sparsetoken.support.errors import InvalidInput
 
 ERROR, AUC = st.METRICS.make("error"), st.METRICS.make("auc")
-DOUBT = Doubt(error=0.3, gain=0.4, drift=0.1)
+DOUBT = Doubt(error=0.3, gain=0.4, dimension=0.0, drift=0.1)
 
 
 def anchor(measured=0.1, error=0.02, theory=0.1, white=True, worst=0.5, samples=100):
-    return Anchor("attention", samples, measured, error, theory, worst, white, DOUBT)
+    return Anchor("attention", samples, measured, error, theory, worst, white, 0.5, DOUBT)
 
 
 def test_deviates_are_those_of_a_normal_law_and_a_guess_has_none():
@@ -55,6 +55,8 @@ def test_noise_that_is_not_white_is_still_to_be_learned():
     assert white.move(1e9) == white.move(100) == coloured.move(100)
     gains = [coloured.move(samples) - white.move(samples) for samples in (50, 200, 400, 1e9)]
     assert gains == pytest.approx([-0.5 * 0.4, 0.5 * 0.4, 0.75 * 0.4, 0.4])
+    by_dimension = coloured._replace(doubt=DOUBT._replace(gain=0.0, dimension=0.6))
+    assert by_dimension.move(1e9) - white.move(1e9) == pytest.approx(0.5 * 0.6)
 
 
 def test_forecasts_are_less_certain_for_more_bags():

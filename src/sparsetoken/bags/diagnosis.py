@@ -33,9 +33,10 @@ _UNEVEN = 1.5  # upper over lower quartile of lengths
 class Diagnosis:
     """What was checked. `problems` are sentences, none if the model fits.
 
-    `variances` are the least and greatest variance of held-out noise over all directions, whitened,
-    and `edges` what they would be for white noise. `correlation` is that of two tokens of a
-    negative bag in the same coordinate, with its standard error. `noise_distance` and
+    `tokens` are those of negative bags. `variances` are the least and greatest variance of held-out
+    noise over all directions, whitened, and `edges` what they would be for white noise.
+    `correlation` is that of two tokens of a negative bag in the same coordinate, with its standard
+    error. `noise_distance` and
     `signal_distance` are the greatest differences of distribution functions: of negative tokens
     along the direction from the normal one; of the likelihoods of positive bags from those of bags
     made of noise and the fitted signal, and `detectable` what would have been seen. `sparse_gain`
@@ -43,6 +44,7 @@ class Diagnosis:
     tokens: mean logarithm a bag, with its standard error.
     """
 
+    tokens: int
     variances: tuple[float, float]
     edges: tuple[float, float]
     correlation: tuple[float, float]
@@ -122,6 +124,7 @@ def diagnosed(
     apart = np.maximum(np.abs(ndtr(levels) - steps[1:]), np.abs(ndtr(levels) - steps[:-1]))
     positive = sum(int(view.positive.sum()) for view in split.views)
     measured = Diagnosis(
+        tokens=len(noise.tokens),
         variances=(float(ends[:, 0].min()), float(ends[:, 1].max())),
         edges=(float(edges[:, 0].min()), float(edges[:, 1].max())),
         correlation=correlation(Moments.of(noise, np.ones(len(noise))).whitening(), noise),
@@ -131,7 +134,7 @@ def diagnosed(
         sparse_gain=gain,
         problems=(),
     )
-    sentences = problems(measured, data.bags.lengths, len(noise.tokens))
+    sentences = problems(measured, data.bags.lengths)
     return replace(measured, problems=tuple(sentences))
 
 
@@ -158,12 +161,12 @@ def _signal_distance(split: Split, signal: Signal) -> float:
     return float(ks_2samp(np.concatenate(seen), np.concatenate(made)).statistic)
 
 
-def problems(measured: Diagnosis, lengths: IntArray, noise_tokens: int) -> Iterator[str]:
+def problems(measured: Diagnosis, lengths: IntArray) -> Iterator[str]:
     """What does not fit, in sentences."""
     (least, greatest), (low, high) = measured.variances, measured.edges
     if not np.isfinite(high):
         yield (
-            f"{noise_tokens} tokens of negative bags are too few to learn the covariance of the "
+            f"{measured.tokens} tokens of negative bags are too few to learn the covariance of the "
             "noise: give more of them, or fewer dimensions"
         )
     elif not measured.white:
@@ -179,7 +182,7 @@ def problems(measured: Diagnosis, lengths: IntArray, noise_tokens: int) -> Itera
             f"{error:.3f}, which changes the variance of a mean token by a factor of "
             f"{max(0.0, 1 + change):.2g}"
         )
-    if measured.noise_distance > _DISTANCE + _CRITICAL / math.sqrt(noise_tokens):
+    if measured.noise_distance > _DISTANCE + _CRITICAL / math.sqrt(measured.tokens):
         yield (
             "noise along the direction of the signal is not Gaussian: distribution functions "
             f"differ by {measured.noise_distance:.3f}; theory may be too good or too bad"

@@ -138,7 +138,7 @@ class Pilot:
         asked = question_of(self.task, max(LEAST_DIM, round(self.effective_dim)), **question)
         anchors = self.anchors
         if asked.setting != self.setting:
-            anchors = anchors_of(self.measured, self.task, asked.setting, self.diagnosis.white)
+            anchors = anchors_of(self.measured, self.task, asked.setting, self.diagnosis, self.dim)
         options = forecasts(asked, self.task, anchors, self.level)
         answer = PilotPlan(asked, options, anchors, self.level, ())
         best = answer.best

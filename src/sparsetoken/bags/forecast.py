@@ -10,12 +10,14 @@ readout alike (`planning/reuse.py`), and m the measured one of the pilot's own n
     forecast(N) = T(N) + w·(m − T(n)) + gain·(1 − n/N),      w = σ²/(σ² + e²).
 
 e is the standard error of m; σ how far theory is off, as a rule, on real bags: what is measured
-badly moves the forecast little. Where theory is off by more than that, for sure, σ² is what it is
-off by, (m − T(n))² − (2e)². The gain is that of bags whose noise is not white after whitening: more
-of them teach its covariance too, which theory knows from the start, and what is still to be learned
-of it falls as 1/N. (Fewer bags than n lose gain·(1 − N/n).) The forecast's variance is
+badly moves the forecast little. Where theory is off by more than that, σ² is what it is off by
+beyond chance, (m − T(n))² − (1.5e)². There is a gain for bags whose noise is not white after
+whitening: more of them teach its covariance too, which theory knows from the start. For mean
+pooling it is in proportion to the dimension over the tokens of noise among n bags; for attention,
+which has a query to learn besides, it is not. (Fewer bags than n lose gain·(1 − N/n).) The
+forecast's variance is
 
-    w·e²  +  drift²·log(N/n)  +  (spread of training sets)².
+    w·e²  +  drift²·(1 + log(N/n))  +  (spread of training sets)².
 
 σ, gain and drift are those of `DOUBTS`, learned from real bags by benchmarks/real/planning.py,
 which also says how forecasts do on sources that taught nothing.
@@ -31,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from sparsetoken.bags.diagnosis import Diagnosis
 from sparsetoken.bags.measured import Measured, largest
 from sparsetoken.model.losses import Logistic
 from sparsetoken.model.task import Task
@@ -51,12 +54,17 @@ class Doubt(NamedTuple):
 
     error: float  # σ, at the pilot's own size
     gain: float  # with very many more bags, where noise is not white
-    drift: float  # standard deviation for the first e-fold of bags
+    dimension: float  # the same, for each token of noise that there is for a dimension, inversely
+    drift: float  # standard deviation, at the pilot's own size and for each e-fold of bags
 
 
-DOUBTS = {"attention": Doubt(0.4, 0.33, 0.1), "pooled": Doubt(0.15, 0.14, 0.05)}
+DOUBTS = {
+    "attention": Doubt(error=0.5, gain=0.3, dimension=0.0, drift=0.1),
+    "pooled": Doubt(error=0.06, gain=0.0, dimension=0.6, drift=0.06),
+}
 LEAST_POWER = 0.8  # at least, or the check says nothing
 _SIGNIFICANT = 1.645  # standard errors, one-sided 5 %
+_CHANCE = 1.5  # standard errors up to which theory may be right after all
 LEAST_DIM = 3  # of a plan
 _TOLERATED = 0.1  # an offset that is not worth a sentence
 _POINTS = 6  # of the curve that is searched for a target: neighbours differ by a factor of four
@@ -92,6 +100,7 @@ class Anchor(NamedTuple):
     theory: float
     worst: float  # a guess
     white: bool  # whether noise is, after whitening
+    unlearned: float  # the dimension over the tokens of noise, at most 1
     doubt: Doubt
 
     @property
@@ -111,18 +120,18 @@ class Anchor(NamedTuple):
     @property
     def weight(self) -> float:
         """w."""
-        variance = max(self.doubt.error**2, self.offset**2 - (2 * self.error) ** 2)
+        variance = max(self.doubt.error**2, self.offset**2 - (_CHANCE * self.error) ** 2)
         return variance / (variance + self.error**2)
 
     def move(self, samples: float) -> float:
         """Of the deviate, from theory's to the forecast's."""
-        gain = 0.0 if self.white else self.doubt.gain
+        gain = self.doubt.gain + self.doubt.dimension * self.unlearned
         more = (samples - self.samples) / max(samples, self.samples)
-        return self.weight * self.offset + gain * more
+        return self.weight * self.offset + (0.0 if self.white else gain * more)
 
     def deviation(self, samples: float, spread: float = 0.0) -> float:
         """Standard deviation of the forecast's deviate."""
-        drift = self.doubt.drift**2 * math.log(max(samples / self.samples, 1.0))
+        drift = self.doubt.drift**2 * (1 + math.log(max(samples / self.samples, 1.0)))
         return math.sqrt(self.weight * self.error**2 + drift + spread**2)
 
     def forecast(
@@ -271,7 +280,7 @@ def disagreements(anchors: Sequence[Anchor], metric: str) -> Iterator[str]:
 
 
 def anchors_of(
-    measured: Sequence[Measured], task: Task, setting: Setting, white: bool
+    measured: Sequence[Measured], task: Task, setting: Setting, noise: Diagnosis, dim: int
 ) -> tuple[Anchor, ...]:
     """One for each classifier, at the largest size that was measured."""
     metric, worst = setting.metric, setting.metric.baseline(task).badness
@@ -285,9 +294,13 @@ def anchors_of(
         error = max(point.standard_error(metric), least)
         theory = metric.badness(float(tuned.value))
         doubt = DOUBTS[point.classifier]
+        tokens = noise.tokens * point.samples / bags
         anchors.append(
-            Anchor(point.classifier, point.samples, badness, error, theory, worst, white, doubt)
-        )
+            Anchor(
+                point.classifier, point.samples, badness, error, theory, worst, noise.white,
+                min(dim / tokens, 1.0), doubt,
+            )
+        )  # fmt: skip
     return tuple(anchors)
 
 

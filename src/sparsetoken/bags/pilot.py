@@ -127,7 +127,7 @@ def estimate_task(
         diagnosis = diagnosed(data, seen.splits[0], seen.signal, (gain[0], gain[1]))
         anchors: tuple[Anchor, ...] = ()
         if task is not None:
-            anchors = anchors_of(measured, task, error_setting(dim), diagnosis.white)
+            anchors = anchors_of(measured, task, error_setting(dim), diagnosis, bags.dim)
         return Pilot(
             strength=_strength(seen, others, level),
             spread=_jackknifed(
