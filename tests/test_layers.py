@@ -33,7 +33,7 @@ ROOMS = {
         "detection regret"
     ).split(),
     "fitting": (
-        "algebra objective newton interior fit calibration separability groups joint"
+        "algebra objective newton interior fit calibration separability groups low_rank joint"
     ).split(),
     "simulation": (
         "devices outcome settings reduced tokens results experiment universality"

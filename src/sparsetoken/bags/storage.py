@@ -20,6 +20,7 @@ from sparsetoken.bags.readers.npz import read_arrays
 from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training import BagModel, Choice, Trained
 from sparsetoken.bags.whitening import TARGETS, Shrinking, Whitening
+from sparsetoken.fitting.low_rank import LowRank
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import one_of, real, refusal
@@ -27,7 +28,8 @@ from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, whole_file
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
-_MODEL = ("coef", "intercept", "mean", "root")  # arrays of each model, beside those of its pooling
+_MODEL = ("coef", "intercept", "mean")  # arrays of each model, beside root and those of its pooling
+_LOW_RANK = ("diagonal", "left", "right")  # of such a root; in the file, "root_…"
 _MAP_ARRAYS = ("mean_", "unit_", "landmarks_", "root_")  # of a NystroemMap; in the file, "map_…"
 _NUMBERS = ("ridge", "sharpness", "shrinkage", "tokens")  # learned by each model
 _FORMAT, _OLD = "sparsetoken classifier 2", "sparsetoken classifier 1"
@@ -168,13 +170,18 @@ def _words(trained: Trained) -> dict[str, Any]:
         "map_scale": trained.model.token_map.scale_ if mapped else None,
         "tokens": trained.model.pooling.length,
         "joint": trained.joint,
+        "low_rank": isinstance(trained.model.whitening.root, LowRank),
     }
 
 
 def _arrays(model: BagModel) -> dict[str, FloatArray]:
-    whitening = model.whitening
-    arrays = (model.weights, np.array(model.bias), whitening.mean, whitening.root)
+    root = model.whitening.root
+    arrays = (model.weights, np.array(model.bias), model.whitening.mean)
     learned = dict(zip(_MODEL, arrays, strict=True)) | model.pooling.arrays()
+    if isinstance(root, LowRank):
+        learned |= {f"root_{name}": getattr(root, name) for name in _LOW_RANK}
+    else:
+        learned["root"] = root
     if model.token_map is not None:
         learned |= {f"map_{name}": getattr(model.token_map, name) for name in _MAP_ARRAYS}
     return learned
@@ -203,6 +210,7 @@ def _about(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         for name in _NUMBERS:
             real("learned", name, model.get(name), above=-_HUGE, below=_HUGE)
         one_of("learned", "joint", model.get("joint"), (False, True))
+        one_of("learned", "low_rank", model.setdefault("low_rank", False), (False, True))
         one_of("learned", "target", model.get("target"), (None, *TARGETS))
         if model.get("map_scale") is not None:
             real("learned", "map_scale", model["map_scale"], above=0, below=_HUGE)
@@ -215,8 +223,9 @@ def _about(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
 def _known(about: dict[str, Any], learned: dict[str, Any]) -> tuple[str, ...]:
     """Names of the arrays of a model."""
     names = _MODEL + ESTIMATORS.make(about["kind"])._pooling.names
+    root = [f"root_{name}" for name in _LOW_RANK] if learned["low_rank"] else ["root"]
     maps = () if learned.get("map_scale") is None else _MAP_ARRAYS
-    return names + tuple(f"map_{name}" for name in maps)
+    return (*names, *root, *(f"map_{name}" for name in maps))
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> BagClassifier:
@@ -290,11 +299,18 @@ def _model(
         raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
     dim = len(arrays["mean"])
     pooling = classifier._pooling.restored(int(learned["tokens"]), dim, arrays)
-    shapes = {"coef": (pooling.count(dim),), "intercept": (), "root": (dim, dim)}
+    shapes: dict[str, tuple[int, ...]] = {"coef": (pooling.count(dim),), "intercept": ()}
+    if learned["low_rank"]:
+        spanned = (dim, arrays["root_left"].size // dim)
+        shapes |= {"root_diagonal": (dim,), "root_left": spanned, "root_right": spanned}
+    else:
+        shapes["root"] = (dim, dim)
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
-    whitening = Whitening(arrays["mean"], arrays["root"])
+    low_rank = learned["low_rank"]
+    root = LowRank(*(arrays[f"root_{x}"] for x in _LOW_RANK)) if low_rank else arrays["root"]
+    whitening = Whitening(arrays["mean"], root)
     bias, ridge = float(arrays["intercept"]), float(learned["ridge"])
     scale = learned["map_scale"]
     token_map = None if scale is None else _fitted_map(arrays, float(scale), dim)
