@@ -150,9 +150,10 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
                 jointly[start] = _jointly_judged(data, recipe, start)
         better = min(jointly, key=lambda start: jointly[start].loss, default=best)
         if jointly and jointly[better].loss < judged.loss:
-            model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
-            sharpness = float(np.linalg.norm(model.pooling.query))
-            return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
+            with suppress(ConvergenceError):  # it may arrive in all folds and not now
+                model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
+                sharpness = float(np.linalg.norm(model.pooling.query))
+                return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
     return Trained(_fit(data, recipe, best)[0].calibrated(judged.sigmoid), best, losses)
 
 

@@ -85,7 +85,11 @@ class Fit:
             )
         comparison: Any = table.to_dict("records")
         answer: Row = {"bags": len(bags), "dim": bags.dim, "positive": signal}
-        answer["comparison"] = self._shown(comparison)
+        answer["comparison"] = comparison
+        self._shown([{name: row[name] for name in row if name != "failure"} for row in comparison])
+        for row in comparison:
+            if row["failure"]:
+                self._say(f"{row['pooling']} has no numbers: {row['failure']}.")
         if not poolings and "vectorized" not in set(table.pooling):
             self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
@@ -157,7 +161,12 @@ class Fit:
     def _chosen(self, table: pd.DataFrame) -> str:
         names = list(table.pooling[1:])
         if self.pooling == "best":
-            return str(table[1:].sort_values("error", kind="stable").pooling.iloc[0])
+            fitted = table[1:][table.failure[1:] == ""]
+            if fitted.empty:
+                raise st.ConvergenceError(
+                    f"fit: no pooling arrives: {'; '.join(table.failure[1:])}"
+                )
+            return str(fitted.sort_values("error", kind="stable").pooling.iloc[0])
         if self.pooling not in names:
             raise InvalidInput(
                 f"fit: pooling must be one of {', '.join(names)} for these bags, got "
