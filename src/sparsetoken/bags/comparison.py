@@ -13,7 +13,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from sparsetoken.bags.bags import Bags, read_labels, signal_of
-from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
+from sparsetoken.bags.classifier import BagClassifier
+from sparsetoken.bags.estimators import ESTIMATORS
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import refusal, whole
