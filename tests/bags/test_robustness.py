@@ -10,6 +10,7 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.bags.bags import Bags
+from sparsetoken.bags.comparison import _best
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.units import Units
 from sparsetoken.bags.whitening import Moments
@@ -231,10 +232,31 @@ def test_a_pooling_that_does_not_arrive_ends_nothing(monkeypatch):
     table = st.compare_poolings(train.tokens, train.labels, folds=2, poolings=poolings)
     rows = table.set_index("pooling")
     assert rows.failure["pooled"] == "PooledClassifier does not arrive"
-    assert rows.loc["pooled"].drop("failure").isna().all()
+    assert rows.loc["pooled"].drop(["failure", "best"]).isna().all()
+    assert rows.index[rows.best].tolist() == ["statistics"]
     assert rows.failure["statistics"] == "" and rows.error["statistics"] < 0.5
     seconds = st.rehearse_poolings(train.tokens, train.labels, folds=2, poolings=poolings)
     assert list(seconds) == poolings
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ({"pooled": 0.3, "attention": 0.2, "statistics": 0.2}, "attention"),
+        ({"pooled": 0.3, "vectorized": 0.28, "statistics": 0.4}, "pooled"),  # by chance, it may be
+        ({"pooled": 0.3, "vectorized": 0.2, "statistics": 0.4}, "vectorized"),
+        ({"pooled": None, "vectorized": 0.4}, "vectorized"),
+        ({"pooled": None, "statistics": 0.4}, "statistics"),
+        ({"pooled": None}, None),
+    ],
+)
+def test_the_best_pooling(errors, expected):
+    rows = [
+        {"pooling": name, "error": error, "error_se": 0.05, "failure": "" if error else "why"}
+        for name, error in errors.items()
+    ]
+    best = _best(rows)
+    assert (best and best["pooling"]) == expected
 
 
 @pytest.mark.parametrize("as_json", [False, True])

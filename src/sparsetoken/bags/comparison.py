@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FEW = 5  # bags of each class that a rehearsal fits: one for each fold of a classifier's own
 _BRIEF = 2.0  # seconds
+_PLACED = "vectorized"  # takes places of tokens to mean something
 
 
 def compare_poolings(
@@ -48,6 +49,10 @@ def compare_poolings(
     one length, and together at most 16 million numbers. A pooling of which a fit does not arrive
     has no numbers (NaN), and in `failure` the sentence that says so; it is "" for all others.
 
+    `best` is the pooling with the least error, the first of several. "vectorized", which takes
+    places to mean something and has the most parameters, must be better than all others by more
+    than its standard error: with few bags it would be best by chance.
+
     Parameters
     ----------
     X, y, mask
@@ -66,8 +71,8 @@ def compare_poolings(
     Returns
     -------
     pandas.DataFrame
-        Columns `pooling`, `error`, `error_se`, `auc`, `auc_se`, `seconds`, `failure`; a row for
-        the guess and one for each pooling.
+        Columns `pooling`, `error`, `error_se`, `auc`, `auc_se`, `seconds`, `failure`, `best`; a
+        row for the guess and one for each pooling.
 
     Raises
     ------
@@ -107,7 +112,8 @@ def compare_poolings(
                 rows.append(_row(name, wrong / len(index), len(index), areas, seconds))
             except ConvergenceError as error:
                 rows.append(failed | {"pooling": name, "failure": str(error)})
-    return pd.DataFrame(rows)
+    best = _best(rows[1:])
+    return pd.DataFrame([row | {"best": row is best} for row in rows])
 
 
 def rehearse_poolings(
@@ -202,6 +208,17 @@ def _seconds(classifier: BagClassifier, bags: Bags, labels: NDArray[Any]) -> flo
     start = time.perf_counter()
     classifier.fit(bags, labels)
     return time.perf_counter() - start
+
+
+def _best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The row to take, as `compare_poolings` says; None where no fit arrives."""
+    arrived = [row for row in rows if not row["failure"]]
+    usual = [row for row in arrived if row["pooling"] != _PLACED] or arrived
+    best = min(usual, key=lambda row: row["error"], default=None)
+    for row in arrived:
+        if row["pooling"] == _PLACED and best is not None:
+            best = row if row["error"] + row["error_se"] < best["error"] else best
+    return best
 
 
 def _tried(classifier: BagClassifier, bags: Bags, labels: NDArray[Any]) -> float:
