@@ -49,7 +49,7 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
-        "bags mixture units training_data token_maps whitening poolings statistics training "
+        "bags repeats mixture units training_data token_maps whitening poolings statistics training "
         "classes parameters estimators comparison likelihood views diagnosis measured forecast "
         "findings pilot storage"
     ).split(),
