@@ -49,9 +49,9 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning unknowns report advice plan outlook".split(),
     "bags": (
-        "bags repeats mixture units training_data token_maps whitening poolings statistics training "
-        "classes parameters estimators comparison likelihood views diagnosis measured forecast "
-        "findings pilot storage"
+        "bags repeats mixture units training_data token_maps whitening poolings statistics "
+        "training classes parameters estimators comparison likelihood views diagnosis measured "
+        "forecast findings pilot storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),

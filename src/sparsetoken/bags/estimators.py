@@ -218,7 +218,8 @@ class PooledClassifier(BagClassifier):
     token_map : None, "auto" or transformer
         Other coordinates of tokens: any transformer of scikit-learn's, fitted (a copy of it) to
         the tokens of training bags, in each fold anew. "auto" takes the better of none and
-        `NystroemMap()` by cross-validation: for tokens that are not alike in one direction.
+        `NystroemMap()` by cross-validation: for tokens that are not alike in one direction. That
+        map learns nothing from labels and is one for all folds.
     loss : Loss, optional
         Of the margin; Logistic() if not given.
     calibrate : bool
@@ -250,7 +251,8 @@ class PooledClassifier(BagClassifier):
     token_map_ : the map as fitted, None where tokens are not mapped; a list for more than two
         labels.
     cv_losses_ : by which held-out losses, for (whether mapped, target, shrinkage, sharpness, ridge
-        in units of the features' variance).
+        in units of the features' variance). Not of tokens mapped, or as they are, where these have
+        lost by two standard errors before all folds were done.
 
     Examples
     --------

@@ -45,7 +45,8 @@ _MOST_NUMBERS = 1 << 24  # of all bags' tokens, with which all of them side by s
 def two_step_query(data: TrainingData, whitening: Whitening) -> FloatArray:
     """The direction of the query in whitened coordinates, of norm 1 (0 if there is none)."""
     bags, signed = data.bags, data.signed
-    level = bags.project(whitening.root @ (signed @ whitening(data.means)))
+    difference = signed @ (data.means - whitening.mean) @ whitening.root
+    level = bags.project(whitening.root @ difference)
     level -= bags.spread(bags.total(level) / bags.lengths)
     pull = level * bags.spread(signed / bags.lengths)
     query = bags.sums(pull[None])[0] - pull.sum() * whitening.mean

@@ -11,7 +11,7 @@ their length: neither units nor order of what the caller gives matter, and nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -109,6 +109,12 @@ class FoldByFold:
     once: ClassVar[bool] = False
     repeats: ClassVar[bool] = False
 
+    def keep(self, data: TrainingData, shrinking: Any, made: Any) -> None:
+        """Nothing: the next one sees other bags."""
+
+    def kept(self, data: TrainingData, shrinking: Any) -> Any:
+        return None
+
     def seen(self, data: TrainingData) -> tuple[Any, TrainingData]:
         """The transformer fitted to bags with a weight, and all bags as it shows them."""
         fitted = clone(self.transformer).fit(_counted(data).tokens)
@@ -124,6 +130,15 @@ class Once:
     means: FloatArray  # mean tokens (n, m)
     repeats: bool  # whether tokens of held-out bags are known from others, as new ones are not
     once: ClassVar[bool] = True
+    memory: dict[Any, Any] = field(default_factory=dict)
+
+    def keep(self, data: TrainingData, shrinking: Any, made: Any) -> None:
+        """What was made of the bags with a weight, whitened so: features of a few megabytes."""
+        self.memory[data.weights.tobytes(), shrinking] = made
+
+    def kept(self, data: TrainingData, shrinking: Any) -> Any:
+        """The same, where it was; else None."""
+        return self.memory.get((data.weights.tobytes(), shrinking))
 
     @classmethod
     def of(cls, token_map: Any, data: TrainingData) -> Once:

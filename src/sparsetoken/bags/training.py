@@ -170,6 +170,8 @@ def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, float]:
                 if is_mapped and recipe.token_map.once:
                     sharpnesses = recipe.pooling.sharpnesses_mapped(recipe.token_map.repeats)
                 for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
+                    if is_mapped and len(sharpnesses) == 1:  # to judge and train without it again
+                        recipe.token_map.keep(rest, shrinking, (whitening, candidate))
                     path = _readouts(candidate, rest, recipe, recipe.factors, _ROUGH)
                     unseen = candidate.scored[held]
                     for factor, (_, readout) in zip(recipe.factors, path, strict=True):
@@ -234,8 +236,12 @@ def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray, shifted: bool
 def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> tuple[BagModel, Candidate]:
     """As chosen, from the bags with a weight; and the features of all bags."""
     token_map, data = _seen(data, recipe, choice.mapped)
-    ((_, whitening),) = _whitenings(data, (choice.shrinking,))
-    (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
+    kept = recipe.token_map.kept(data, choice.shrinking) if choice.mapped else None
+    if kept is not None:
+        whitening, candidate = kept
+    else:
+        ((_, whitening),) = _whitenings(data, (choice.shrinking,))
+        (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
     ((ridge, readout),) = _readouts(candidate, data, recipe, (choice.factor,))
     parts = (token_map, whitening, candidate.pooling)
     return BagModel(*parts, readout.weights, readout.bias, ridge), candidate
