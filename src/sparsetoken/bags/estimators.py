@@ -224,7 +224,8 @@ class PooledClassifier(BagClassifier):
         Of the margin; Logistic() if not given.
     calibrate : bool
         Scale and shift scores by the sigmoid that fits those of held-out bags, so that
-        `predict_proba` is calibrated.
+        `predict_proba` is calibrated. Scale alone where a `NystroemMap` shows tokens that occur in
+        many bags: held-out ones do not say where the threshold is of bags with new tokens.
     n_tokens : int
         Tokens in a bag, for flat rows (n, n_tokens·d). Arrays (n, L, d), with a mask (n, L) if some
         tokens are padding, and lists of (L_i, d) arrays need none.
@@ -308,7 +309,8 @@ class AttentionClassifier(BagClassifier):
     sharpness : float or "auto"
         Length of the query in whitened coordinates; "auto" takes the best of six by
         cross-validation, in which whitening and query are learned anew in each fold. 0 is mean
-        pooling and always a candidate.
+        pooling and always a candidate. Of tokens that a `NystroemMap` shows three are tried; 4
+        alone where tokens occur in many bags, which held-out bags then cannot judge.
     weighting : Weighting
         How tokens are weighted by their scores: Softmax() if not given, HardMax(), TopK(k),
         Sparsemax(), or any object with `weights`. query="joint" needs softmax.
