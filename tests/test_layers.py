@@ -47,11 +47,11 @@ ROOMS = {
         "weightings boundary departures universality architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
-    "planning": "metrics ridges tuning unknowns report advice plan outlook".split(),
+    "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
-        "bags mixture units training_data token_maps whitening poolings statistics training "
-        "classes parameters classifier estimators comparison likelihood views diagnosis measured "
-        "forecast findings pilot saved_models storage"
+        "bags repeats mixture units training_data token_maps whitening poolings statistics "
+        "training classes parameters classifier estimators comparison likelihood views diagnosis "
+        "measured forecast findings pilot saved_models storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),

@@ -17,6 +17,7 @@ from baselines import logistic, radial
 import sparsetoken as st
 
 CHOICE = "choice"
+MAPPED = "attention mapped"
 SIMPLE = ("logistic mean", "logistic max", "logistic mean+max", "svm statistics")
 NETWORKS = ("mil", "mil hidden")
 # Places in a bag mean nothing in any source: all tokens side by side are out of the question.
@@ -56,5 +57,6 @@ METHODS: dict[str, Method] = {
     "svm statistics": Method(lambda dim, seed: radial("mean", "std", "min", "max", dim=dim)),
     "mil": Method(lambda dim, seed: AttentionMIL(hidden=False, seed=seed), fits=3),
     "mil hidden": Method(lambda dim, seed: AttentionMIL(hidden=True, seed=seed), fits=3),
+    MAPPED: Method(lambda dim, seed: st.AttentionClassifier(token_map="auto")),
     **{name: Method(partial(_ours, name)) for name in OURS},
 }

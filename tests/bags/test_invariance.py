@@ -23,6 +23,7 @@ KINDS = {
     "joint": st.AttentionClassifier(query="joint"),
     "deviations": st.AttentionClassifier(target="deviations"),
     "sizes": st.AttentionClassifier(target="sizes"),
+    "mapped": st.AttentionClassifier(token_map="auto"),
 }
 PLACED = {"vectorized"}  # places of tokens mean something there
 

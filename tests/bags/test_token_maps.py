@@ -11,6 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 import sparsetoken as st
+from sparsetoken.bags import training
 from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.support.errors import InvalidInput
 
@@ -74,7 +75,53 @@ def test_no_map_where_one_direction_is_enough():
     chosen = st.AttentionClassifier(token_map="auto").fit(sample.tokens, sample.labels)
     assert chosen.token_map_ is None
     np.testing.assert_array_equal(chosen.coef_, plain.coef_)
-    assert {mapped for mapped, *_ in chosen.cv_losses_} == {False, True}
+    assert False in {mapped for mapped, *_ in chosen.cv_losses_}
+
+
+def test_the_kind_that_has_lost_is_not_tried_in_every_fold(monkeypatch):
+    """Far tokens have no direction: after a fold or two nothing but the map is tried."""
+    seen, moments = [], training.Moments.of
+    monkeypatch.setattr(
+        training.Moments,
+        "of",
+        lambda bags, *a, **k: seen.append(bags.dim) or moments(bags, *a, **k),
+    )
+    tokens, labels = rings(200, 0)
+    classifier = st.AttentionClassifier(token_map="auto").fit(tokens, labels)
+    assert {mapped for mapped, *_ in classifier.cv_losses_} == {True}
+    assert 1 <= seen.count(4) < 5  # five folds would be as many
+    assert seen.count(400) == 11  # five folds to choose, five to calibrate, and all bags
+
+
+def test_a_close_race_goes_on_to_the_end():
+    tokens, labels = rings(60, 0)
+    noise = np.random.default_rng(0).standard_normal(tokens.shape)
+    classifier = st.AttentionClassifier(token_map="auto").fit(noise, labels)
+    assert {mapped for mapped, *_ in classifier.cv_losses_} == {False, True}
+
+
+def test_a_map_without_labels_is_fitted_once(monkeypatch):
+    counts, fit = [], NystroemMap.fit
+    monkeypatch.setattr(
+        NystroemMap, "fit", lambda self, X, y=None: counts.append(len(X)) or fit(self, X, y)
+    )
+    tokens, labels = rings(60, 0)
+    weights = np.ones(60)
+    weights[:10] = 0
+    st.AttentionClassifier(token_map=NystroemMap(20)).fit(tokens, labels, sample_weight=weights)
+    assert counts == [6 * 50]
+
+
+def test_one_map_for_all_folds_is_no_worse_a_judge(monkeypatch):
+    """Held-out losses with it are those with a map fitted without the bags held out."""
+    sample = st.Task(6, 1, 5.0).sample(150, dim=10, rng=1)
+    losses = []
+    for once in (True, False):
+        monkeypatch.setattr(NystroemMap, "same_in_folds", once)
+        classifier = st.AttentionClassifier(token_map=NystroemMap(), sharpness=4.0)
+        fitted = classifier.fit(sample.tokens, sample.labels)
+        losses.append(min(fitted.cv_losses_.values()))
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)
 
 
 @pytest.mark.parametrize("reuse", ["all", "cross", "split"])

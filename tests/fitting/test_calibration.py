@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 
 from sparsetoken.fitting.calibration import fit_sigmoid
@@ -29,6 +29,17 @@ def test_the_sigmoid_has_the_least_misfit():
                     options={"xatol": 1e-10, "fatol": 1e-14, "maxiter": 2000})  # fmt: skip
     np.testing.assert_allclose(fitted, best.x, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(expit(fitted.logit(scores)).mean(), 0.3, atol=0.1)
+
+
+def test_without_a_shift_the_slope_has_the_least_misfit():
+    rng = np.random.default_rng(1)
+    labels = np.where(rng.random(200) < 0.3, 1.0, -1.0)
+    given = (3 * labels + 4 * rng.standard_normal(200) + 2, labels, rng.exponential(size=200))
+    slope, offset = fit_sigmoid(*given, shifted=False)
+    best = minimize_scalar(lambda x: misfit((x, 0.0), *given), bounds=(0, 5), method="bounded",
+                           options={"xatol": 1e-10})  # fmt: skip
+    assert offset == 0 and slope == pytest.approx(best.x, rel=1e-5)
+    assert abs(fit_sigmoid(*given).offset) > 0.1
 
 
 def test_sigmoids_that_scores_cannot_fit():

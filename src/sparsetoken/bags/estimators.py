@@ -43,12 +43,14 @@ class PooledClassifier(BagClassifier):
     token_map : None, "auto" or transformer
         Other coordinates of tokens: any transformer of scikit-learn's, fitted (a copy of it) to
         the tokens of training bags, in each fold anew. "auto" takes the better of none and
-        `NystroemMap()` by cross-validation: for tokens that are not alike in one direction.
+        `NystroemMap()` by cross-validation: for tokens that are not alike in one direction. That
+        map learns nothing from labels and is one for all folds.
     loss : Loss, optional
         Of the margin; Logistic() if not given.
     calibrate : bool
         Scale and shift scores by the sigmoid that fits those of held-out bags, so that
-        `predict_proba` is calibrated.
+        `predict_proba` is calibrated. Scale alone where a `NystroemMap` shows tokens that occur in
+        many bags: held-out ones do not say where the threshold is of bags with new tokens.
     n_tokens : int
         Tokens in a bag, for flat rows (n, n_tokens·d). Arrays (n, L, d), with a mask (n, L) if some
         tokens are padding, and lists of (L_i, d) arrays need none.
@@ -75,7 +77,8 @@ class PooledClassifier(BagClassifier):
     token_map_ : the map as fitted, None where tokens are not mapped; a list for more than two
         labels.
     cv_losses_ : by which held-out losses, for (whether mapped, target, shrinkage, sharpness, ridge
-        in units of the features' variance).
+        in units of the features' variance). Not of tokens mapped, or as they are, where these have
+        lost by two standard errors before all folds were done.
 
     Examples
     --------
@@ -131,7 +134,8 @@ class AttentionClassifier(BagClassifier):
     sharpness : float or "auto"
         Length of the query in whitened coordinates; "auto" takes the best of six by
         cross-validation, in which whitening and query are learned anew in each fold. 0 is mean
-        pooling and always a candidate.
+        pooling and always a candidate. Of tokens that a `NystroemMap` shows three are tried; 4
+        alone where tokens occur in many bags, which held-out bags then cannot judge.
     weighting : Weighting
         How tokens are weighted by their scores: Softmax() if not given, HardMax(), TopK(k),
         Sparsemax(), or any object with `weights`. query="joint" needs softmax.

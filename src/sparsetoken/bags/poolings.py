@@ -36,18 +36,20 @@ from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 
+# Of mapped tokens that occur in many bags: held-out bags are too easy where all tokens of a bag
+# count, since each is remembered, and choose too little. Best for digits 3, 5 and 8 (docs/bags.md)
+_SHARP = 4.0
 _MOST_NUMBERS = 1 << 24  # of all bags' tokens, with which all of them side by side are tried
 
 
 def two_step_query(data: TrainingData, whitening: Whitening) -> FloatArray:
     """The direction of the query in whitened coordinates, of norm 1 (0 if there is none)."""
     bags, signed = data.bags, data.signed
-    level = bags.project(whitening.root @ (signed @ whitening(data.means)))
+    difference = signed @ (data.means - whitening.mean) @ whitening.root
+    level = bags.project(whitening.root @ difference)
     level -= bags.spread(bags.total(level) / bags.lengths)
     pull = level * bags.spread(signed / bags.lengths)
-    query = np.zeros(bags.dim)
-    for _, rows in bags.blocks():
-        query += pull[rows] @ (np.asarray(bags.tokens[rows], dtype=float) - whitening.mean)
+    query = bags.sums(pull[None])[0] - pull.sum() * whitening.mean
     return _unit(whitening.root.T @ query)
 
 
@@ -104,6 +106,10 @@ class Pooling(ABC):
     def fewest(self) -> int:
         """Bags of each class that it needs."""
         return 1
+
+    def sharpnesses_mapped(self, repeats: bool) -> tuple[float, ...]:
+        """That are tried of tokens as a `NystroemMap` shows them, known from other bags or not."""
+        return self.sharpnesses
 
     @abstractmethod
     def candidates(
@@ -213,6 +219,11 @@ class Attending(Pooling):
                 "query must be 'two-step' for a weighting other than softmax (whose gradient "
                 f"joint training follows), got weighting={self.weighting!r}"
             )
+
+    def sharpnesses_mapped(self, repeats: bool) -> tuple[float, ...]:
+        if len(self.sharpnesses) == 1:
+            return self.sharpnesses
+        return (_SHARP,) if repeats else self.sharpnesses[::2]
 
     @property
     def fewest(self) -> int:

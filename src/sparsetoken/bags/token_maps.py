@@ -11,7 +11,8 @@ their length: neither units nor order of what the caller gives matter, and nothi
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetoken.bags.bags import Bags
+from sparsetoken.bags.repeats import RepeatedBags, repeated
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.units import Units, inverse
 from sparsetoken.support.arrays import FloatArray
@@ -58,6 +60,10 @@ class NystroemMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    # Labels are not used, nor bags: a map of all training tokens tells a fold nothing of what it is
+    # tested on, and mapping tokens is what takes longest
+    same_in_folds = True
+
     def __init__(self, landmarks: int = 400, width: float = 2.0) -> None:
         self.landmarks = landmarks
         self.width = width
@@ -95,10 +101,71 @@ class NystroemMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return (np.asarray(tokens, dtype=float) - self.mean_) * inverse(self.unit_)
 
 
-def fit_map(token_map: Any, data: TrainingData) -> Any:
-    """A map like this one, fitted to the tokens of bags that count."""
-    counted = data.bags if np.all(data.weights > 0) else data.bags[data.weights > 0]
-    return clone(token_map).fit(counted.tokens)
+@dataclass(frozen=True, eq=False)
+class FoldByFold:
+    """Bags as a transformer shows them, fitted anew to those that count."""
+
+    transformer: Any
+    once: ClassVar[bool] = False
+    repeats: ClassVar[bool] = False
+
+    def keep(self, data: TrainingData, shrinking: Any, made: Any) -> None:
+        """Nothing: the next one sees other bags."""
+
+    def kept(self, data: TrainingData, shrinking: Any) -> Any:
+        return None
+
+    def seen(self, data: TrainingData) -> tuple[Any, TrainingData]:
+        """The transformer fitted to bags with a weight, and all bags as it shows them."""
+        fitted = clone(self.transformer).fit(_counted(data).tokens)
+        return fitted, data.seen_as(mapped(fitted, data.bags))
+
+
+@dataclass(frozen=True, eq=False)
+class Once:
+    """Bags as a map without labels shows them, the same in all folds."""
+
+    fitted: Any
+    bags: Bags
+    means: FloatArray  # mean tokens (n, m)
+    repeats: bool  # whether tokens of held-out bags are known from others, as new ones are not
+    once: ClassVar[bool] = True
+    memory: dict[Any, Any] = field(default_factory=dict)
+
+    def keep(self, data: TrainingData, shrinking: Any, made: Any) -> None:
+        """What was made of the bags with a weight, whitened so: features of a few megabytes."""
+        self.memory[data.weights.tobytes(), shrinking] = made
+
+    def kept(self, data: TrainingData, shrinking: Any) -> Any:
+        """The same, where it was; else None."""
+        return self.memory.get((data.weights.tobytes(), shrinking))
+
+    @classmethod
+    def of(cls, token_map: Any, data: TrainingData) -> Once:
+        fitted, bags = clone(token_map).fit(_counted(data).tokens), data.bags
+        repeats = repeated(bags)
+        if repeats is None:
+            shown = mapped(fitted, bags)
+        else:
+            first, index = repeats
+            once = mapped(fitted, Bags(bags.tokens[first], np.arange(len(first) + 1)))
+            shown = RepeatedBags(once.tokens, bags.offsets, index)
+        return cls(fitted, shown, shown.mean(), repeats is not None)
+
+    def seen(self, data: TrainingData) -> tuple[Any, TrainingData]:
+        """The map, and all bags as it shows them."""
+        return self.fitted, replace(data, bags=self.bags, means=self.means)
+
+
+def view(token_map: Any, data: TrainingData) -> FoldByFold | Once:
+    """How folds see bags: each by a map of its own, unless the map says that one is enough."""
+    once = getattr(token_map, "same_in_folds", False)
+    return Once.of(token_map, data) if once else FoldByFold(token_map)
+
+
+def _counted(data: TrainingData) -> Bags:
+    """The bags that count."""
+    return data.bags if np.all(data.weights > 0) else data.bags[data.weights > 0]
 
 
 def mapped(token_map: Any, bags: Bags) -> Bags:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.poolings import Candidate, Pooling
-from sparsetoken.bags.token_maps import fit_map, mapped
+from sparsetoken.bags.token_maps import mapped, view
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import UNWHITENED, Moments, Shrinking, Target, Whitening
 from sparsetoken.fitting.calibration import Sigmoid, fit_sigmoid
@@ -27,11 +27,12 @@ from sparsetoken.fitting.fit import fit_path
 from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.fitting.objective import Fitted as Readout
 from sparsetoken.model.losses import Loss
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import BoolArray, FloatArray
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
 RIDGES = (1e2, 10.0, 1.0, 0.1, 0.01)  # that are tried, in units of the features' variance
 _ROUGH = 1e-4  # tolerance of fits that are only compared
+_SURE = 2.0  # standard errors by which one of two has lost before all folds are done: a choice
 # Joint training goes on until rounding stops it, so that the order of bags does not show
 _JOINT_FALL, _JOINT_GRADIENT = 1e-15, 1e-9
 _ENERGY = 2.0  # of the query's ridge at the start of joint training, in units of the readout's
@@ -45,7 +46,7 @@ class Recipe:
     loss: Loss
     ridge: float | None  # None: the best of `RIDGES`
     shrinkings: Mapping[bool, tuple[Shrinking, ...]]  # of tokens, as they are and mapped, as tried
-    token_map: Any  # a transformer of tokens, not fitted; None without one
+    token_map: Any  # a transformer of tokens, not fitted (in training its `view`); None without one
     calibrate: bool
     folds: int
 
@@ -135,6 +136,7 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
             f"reuse='split' needs at least {recipe.pooling.fewest} bags of each class (query and "
             f"readout, in each fold), got {data.fewest}; use reuse='all'"
         )
+    recipe = replace(recipe, token_map=view(recipe.token_map, data))
     losses = _cross_validated(data, recipe) if recipe.free else {}
     if not losses:
         is_mapped, shrinkings = next(iter(recipe.shrinkings.items()))
@@ -160,19 +162,48 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
 def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, float]:
     """Losses of all choices on held-out bags; none where nothing can be held out."""
     scores: dict[Choice, FloatArray] = {}
+    kinds, seen = dict(recipe.shrinkings), np.zeros(len(data.labels), dtype=bool)
     for held in data.folds(recipe.folds):
-        for is_mapped, shrinkings in recipe.shrinkings.items():
+        for is_mapped, shrinkings in kinds.items():
             rest = _seen(data.without(held), recipe, is_mapped)[1]
             for shrinking, whitening in _whitenings(rest, shrinkings):
                 sharpnesses = recipe.pooling.sharpnesses
+                if is_mapped and recipe.token_map.once:
+                    sharpnesses = recipe.pooling.sharpnesses_mapped(recipe.token_map.repeats)
                 for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
+                    if is_mapped and len(sharpnesses) == 1:  # to judge and train without it again
+                        recipe.token_map.keep(rest, shrinking, (whitening, candidate))
                     path = _readouts(candidate, rest, recipe, recipe.factors, _ROUGH)
                     unseen = candidate.scored[held]
                     for factor, (_, readout) in zip(recipe.factors, path, strict=True):
                         choice = Choice(is_mapped, shrinking, candidate.sharpness, factor)
                         out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
                         out_of_fold[held] = unseen @ readout.weights + readout.bias
+        seen |= held
+        if len(kinds) > 1 and (worse := _surely_worse(data, seen, scores)) is not None:
+            del kinds[worse]
+            scores = {
+                choice: held_out for choice, held_out in scores.items() if choice.mapped != worse
+            }
     return {choice: _judge(data, recipe, held_out).loss for choice, held_out in scores.items()}
+
+
+def _surely_worse(
+    data: TrainingData, seen: BoolArray, scores: Mapping[Choice, FloatArray]
+) -> bool | None:
+    """Whether tokens mapped (True) or as they are (False) have lost already, each at its best, on
+    the bags held out so far; None while that is open."""
+    labels, share = data.labels[seen], data.weights[seen] / data.weights[seen].sum()
+    best: dict[bool, FloatArray] = {}
+    for choice, held_out in scores.items():
+        losses = np.logaddexp(0.0, -labels * held_out[seen])
+        if choice.mapped not in best or share @ losses < share @ best[choice.mapped]:
+            best[choice.mapped] = losses
+    apart = best[True] - best[False]
+    mean = float(share @ apart)
+    # few bags are judged wrongly, perhaps none so far: as if the next one were, at a coin's loss
+    error = np.sqrt(share**2 @ (apart - mean) ** 2 + (share.max() * np.log(2.0)) ** 2)
+    return mean > 0 if abs(mean) > _SURE * error else None
 
 
 def _judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
@@ -182,7 +213,7 @@ def _judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
     for held in data.folds(recipe.folds):
         model, candidate = _fit(data.without(held), recipe, choice)
         scores[held] = candidate.scored[held] @ model.weights + model.bias
-    return _judge(data, recipe, scores)
+    return _judge(data, recipe, scores, not (choice.mapped and recipe.token_map.repeats))
 
 
 def _jointly_judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
@@ -190,21 +221,28 @@ def _jointly_judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judge
     scores = np.zeros(len(data.labels))
     for held in data.folds(recipe.folds):
         scores[held] = _fit_jointly(data.without(held), recipe, choice).scores(data.bags[held])
-    return _judge(data, recipe, scores)
+    return _judge(data, recipe, scores, not (choice.mapped and recipe.token_map.repeats))
 
 
-def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray) -> Judged:
+def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray, shifted: bool = True) -> Judged:
+    """By the sigmoid that fits best; to be kept is one of offset 0, if not `shifted`."""
     labels, weights = data.labels, data.weights
     sigmoid = fit_sigmoid(scores, labels, weights) if recipe.calibrate else Sigmoid()
     losses = np.logaddexp(0.0, -labels * sigmoid.logit(scores))
+    if recipe.calibrate and not shifted:
+        sigmoid = fit_sigmoid(scores, labels, weights, shifted=False)
     return Judged(float(np.average(losses, weights=weights)), sigmoid)
 
 
 def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> tuple[BagModel, Candidate]:
     """As chosen, from the bags with a weight; and the features of all bags."""
     token_map, data = _seen(data, recipe, choice.mapped)
-    ((_, whitening),) = _whitenings(data, (choice.shrinking,))
-    (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
+    kept = recipe.token_map.kept(data, choice.shrinking) if choice.mapped else None
+    if kept is not None:
+        whitening, candidate = kept
+    else:
+        ((_, whitening),) = _whitenings(data, (choice.shrinking,))
+        (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
     ((ridge, readout),) = _readouts(candidate, data, recipe, (choice.factor,))
     parts = (token_map, whitening, candidate.pooling)
     return BagModel(*parts, readout.weights, readout.bias, ridge), candidate
@@ -214,8 +252,8 @@ def _seen(data: TrainingData, recipe: Recipe, is_mapped: bool) -> tuple[Any, Tra
     """The map, learned from the bags with a weight, and the bags as it shows them."""
     if not is_mapped:
         return None, data
-    token_map = fit_map(recipe.token_map, data)
-    return token_map, data.seen_as(mapped(token_map, data.bags))
+    seen: tuple[Any, TrainingData] = recipe.token_map.seen(data)
+    return seen
 
 
 def _whitenings(

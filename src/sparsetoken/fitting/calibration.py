@@ -30,8 +30,11 @@ class Sigmoid(NamedTuple):
         return self.slope * scores + self.offset
 
 
-def fit_sigmoid(scores: FloatArray, labels: FloatArray, weights: FloatArray) -> Sigmoid:
-    """The sigmoid that fits scores (n,) of samples with labels ±1 and weights.
+def fit_sigmoid(
+    scores: FloatArray, labels: FloatArray, weights: FloatArray, shifted: bool = True
+) -> Sigmoid:
+    """The sigmoid that fits scores (n,) of samples with labels ±1 and weights; of offset 0 if not
+    `shifted`.
 
     >>> labels = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
     >>> scores = np.array([3.0, 2.0, -1.0, 1.0, -2.0, -2.0])
@@ -42,16 +45,22 @@ def fit_sigmoid(scores: FloatArray, labels: FloatArray, weights: FloatArray) -> 
     up, down = float(weights[labels > 0].sum()), float(weights[labels < 0].sum())
     target = np.where(labels > 0, (up + 1) / (up + 2), 1 / (down + 2))
     scale = max(float(np.sqrt(np.average(scores**2, weights=weights))), 1e-12)
+    features = np.concatenate([scores, scores]) / scale
+    sides = np.repeat([1.0, -1.0], len(scores))
+    counts = np.concatenate([weights * target, weights * (1 - target)])
+    if not shifted:  # each sample's mirror image beside it: their best offset is 0
+        features, sides = np.append(features, -features), np.append(sides, -sides)
+        counts = np.append(counts, counts)
     fitted = fit(
-        np.concatenate([scores, scores])[:, None] / scale,
-        np.repeat([1.0, -1.0], len(scores)),
+        features[:, None],
+        sides,
         Logistic(),
         _LEAST_RIDGE,
-        weights=np.concatenate([weights * target, weights * (1 - target)]),
+        weights=counts,
         start=(np.array([scale]), 0.0),  # scores of a logistic readout are nearly calibrated
     )
     slope = float(fitted.weights[0]) / scale
     if slope <= 0:  # scores say nothing, or the opposite: only the prevalence is left
         chance = float(np.average(target, weights=weights))
         return Sigmoid(0.0, math.log(chance / (1 - chance)))
-    return Sigmoid(slope, fitted.bias)
+    return Sigmoid(slope, fitted.bias if shifted else 0.0)

@@ -41,8 +41,9 @@ class Groups:
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Rows a few megabytes at a time, and the groups they belong to, some of them in part."""
         most = max(1, _BLOCK // self.dim)
-        for start in range(0, len(self.rows), most):
-            stop = min(start + most, len(self.rows))
+        count = int(self.offsets[-1])
+        for start in range(0, count, most):
+            stop = min(start + most, count)
             first = int(np.searchsorted(self.offsets, start, "right")) - 1
             last = int(np.searchsorted(self.offsets, stop, "left"))
             yield slice(first, last), slice(start, stop)
