@@ -316,3 +316,25 @@ def test_weights_and_offsets_that_are_refused():
     ):
         with pytest.raises(st.InvalidInput, match=words):
             fit(features, labels, st.Logistic(), 0.1, **given)
+
+
+def test_directions_that_the_gram_matrix_does_not_resolve_are_fitted_too(monkeypatch):
+    """58 bags of 64 features once ended at 1.1e-8 where 1e-8 is asked for."""
+    rng = np.random.default_rng(0)
+    left = np.linalg.qr(rng.standard_normal((30, 30)))[0]
+    right = np.linalg.qr(rng.standard_normal((40, 30)))[0]
+    features = (left * np.r_[np.full(26, 3.0), np.full(4, 1e-3)]) @ right.T
+    labels = np.where(left[:, -1] > 0, 1.0, -1.0)  # what a small direction tells
+
+    def coarse(xp, gram):
+        values, vectors = np.linalg.eigh(gram)
+        basis, scale = vectors[:, values > 1e-4], np.sqrt(values[values > 1e-4])
+        return basis * scale, lambda weights: basis @ (weights / scale)
+
+    def fitted():
+        return fit(features, labels, st.Logistic(), 1e-3, factorise=True)
+
+    whole = fitted()
+    monkeypatch.setattr("sparsetoken.fitting.fit._rows_of", coarse)
+    assert fitted().certificate < 1e-8
+    np.testing.assert_allclose(fitted().weights, whole.weights, atol=1e-6)

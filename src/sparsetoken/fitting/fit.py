@@ -135,7 +135,13 @@ def _fit(objective: Objective, factorise: bool | None, start: tuple[Array, float
     rows, dual_of = _rows_of(objective.xp, objective.features @ objective.features.T)
     reduced = _fit(replace(objective, features=rows), None, None)
     weights = objective.features.T @ dual_of(reduced.weights)
-    return objective.settle(weights, reduced.bias, reduced.steps, reduced.products)
+    counts = reduced.steps, reduced.products
+    fitted, gradient = objective.judge(weights, reduced.bias, *counts)
+    if objective.met(gradient):
+        return fitted
+    # directions whose squares are rounding in the Gram matrix are left to conjugate gradients
+    polished = minimise(objective, factorise=False, start=(weights, reduced.bias))
+    return polished or objective.settle(weights, reduced.bias, *counts)
 
 
 def fit_gram(gram: Array, labels: Array, loss: Loss, ridge: float) -> tuple[Array, Fitted]:

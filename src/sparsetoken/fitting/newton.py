@@ -120,6 +120,8 @@ class _Steps:
         # products that cost as much as (half) the matrix of a step and its Cholesky factor
         self.budget = min(features.shape) // (4 * gain)
         self.factorises = self.budget < 8 if factorise is None else factorise
+        if factorise is False:  # conjugate gradients to their end
+            self.budget = max(features.shape)
         self.loosest = _LOOSEST
         if isinstance(objective.loss, PiecewiseQuadratic):
             self.loosest = _LOOSEST_QUADRATIC
