@@ -33,7 +33,7 @@ ROOMS = {
         "detection regret"
     ).split(),
     "fitting": (
-        "algebra objective newton interior fit calibration separability groups joint"
+        "algebra objective newton interior fit calibration separability groups low_rank joint"
     ).split(),
     "simulation": (
         "devices outcome settings reduced tokens results experiment universality"
@@ -47,11 +47,11 @@ ROOMS = {
         "weightings boundary departures universality architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
-    "planning": "metrics ridges tuning unknowns report advice plan outlook".split(),
+    "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
         "bags repeats mixture units training_data token_maps whitening poolings statistics "
-        "training classes parameters estimators comparison likelihood views diagnosis measured "
-        "forecast findings pilot storage"
+        "training classes parameters classifier estimators comparison likelihood views diagnosis "
+        "measured forecast findings pilot saved_models storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
@@ -91,7 +91,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "mpi4py": {"execution.py"},
     "sklearn": {
         f"bags/{name}.py"
-        for name in ("bags training_data token_maps classes estimators comparison storage".split())
+        for name in ("bags training_data token_maps classes classifier comparison storage".split())
     },
 }
 NOT_THEORY_OF_LAWS = {"task", "classifiers", "vectorized", "protocol"}

@@ -1,7 +1,7 @@
 """The classifiers that are compared, by name.
 
 Those of this project come from `sparsetoken.ESTIMATORS`: a new name there is a new row here.
-"choice" is what `sparsetoken fit` would take: the one with the least cross-validated error.
+"choice" is what `sparsetoken fit` would take: the best in a cross-validation of the training bags.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ class Method:
 
 
 class Choice:
-    """The pooling with the least error in a cross-validation of the training bags."""
+    """The best pooling in a cross-validation of the training bags."""
 
     def fit(self, bags, labels):
-        table = st.compare_poolings(bags, labels)[1:]  # without the guess of the larger class
-        name = table.sort_values("error", kind="stable").pooling.iloc[0]
-        self.chosen = st.ESTIMATORS.make(name).fit(bags, labels)
+        table = st.compare_poolings(bags, labels)
+        if not table.best.any():
+            raise st.ConvergenceError("; ".join(table.failure[1:]))
+        self.chosen = st.ESTIMATORS.make(table.pooling[table.best].iloc[0]).fit(bags, labels)
         return self
 
     def decision_function(self, bags):

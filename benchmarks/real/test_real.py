@@ -59,7 +59,7 @@ def test_a_source_is_made_once_and_read_back(pools, tmp_path, monkeypatch):
 
     monkeypatch.setattr(sources, "CACHE", tmp_path)
     for made in (pools, ready):
-        source = Source(lambda made=made: make(made), type(made), "", "", "")
+        source = Source(lambda made=made: make(made), type(made), "", "", "", "")
         monkeypatch.setitem(sources.SOURCES, type(made).__name__, source)
         for _ in range(2):
             again = sources.load(type(made).__name__)
@@ -75,7 +75,7 @@ def test_a_missing_package_is_said_with_its_command(tmp_path, monkeypatch):
         raise ImportError("No module named 'thing'")
 
     monkeypatch.setattr(sources, "CACHE", tmp_path)
-    source = Source(make, ReadyBags, "", "pip install thing", "")
+    source = Source(make, ReadyBags, "", "pip install thing", "", "")
     monkeypatch.setitem(sources.SOURCES, "thing", source)
     with pytest.raises(NotInstalled, match="thing needs: pip install thing"):
         sources.load("thing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -10,58 +11,111 @@ import pytest
 from sklearn.datasets import load_digits
 
 import sparsetoken as st
-from sparsetoken.bags.forecast import MODEL_ERROR, Anchor, _crossing
-from sparsetoken.bags.measured import Measured
+from sparsetoken.bags.forecast import Anchor, Doubt, Scale, _crossing
+from sparsetoken.bags.measured import Measured, rank_surplus
 from sparsetoken.support.errors import InvalidInput
 
 ERROR, AUC = st.METRICS.make("error"), st.METRICS.make("auc")
+DOUBT = Doubt(error=0.3, gain=0.4, dimension=0.0, drift=0.1)
 
 
-def anchor(measured=0.1, error=0.02, theory=0.1, classifier="attention", samples=100):
-    return Anchor(classifier, samples, measured, error, theory)
+def anchor(measured=0.1, error=0.02, theory=0.1, white=True, worst=0.5, samples=100):
+    return Anchor("attention", samples, measured, error, theory, worst, white, 0.5, DOUBT)
+
+
+def test_deviates_are_those_of_a_normal_law_and_a_guess_has_none():
+    scale = Scale(0.5)
+    assert scale.deviate(0.158655) == pytest.approx(1.0, abs=1e-5)
+    assert scale.deviate(0.5) == 0.0 and Scale(0.3).deviate(0.3) == 0.0
+    for badness in (1e-6, 0.02, 0.3, 0.49):
+        assert scale.badness(scale.deviate(badness)) == pytest.approx(badness)
+        step = 1e-4 * badness
+        slope = (scale.deviate(badness - step) - scale.deviate(badness + step)) / (2 * step)
+        assert scale.error(badness, 0.01) == pytest.approx(0.01 * slope, rel=1e-3)
 
 
 def test_what_is_measured_well_moves_the_forecast_and_what_is_not_does_not():
-    assert anchor(0.2, 1e-6, 0.1).move == pytest.approx(math.log(2))
-    assert 0 < anchor(0.11, 10.0, 0.1).move < 1e-3
-    middle = anchor(0.12, 0.12 * MODEL_ERROR["attention"], 0.1)
-    assert middle.move == pytest.approx(0.5 * math.log(1.2))
+    well = anchor(0.2, 1e-6, 0.1)
+    assert well.forecast(100, 0.1, 0.0, 0.0)[0] == pytest.approx(0.2)
+    badly = anchor(0.11, 10.0, 0.1)
+    assert badly.forecast(100, 0.1, 0.0, 0.0)[0] == pytest.approx(0.1, abs=1e-4)
+    middle = anchor(0.12, DOUBT.error / Scale(0.5).error(0.12, 1.0), 0.1)
+    assert middle.error == pytest.approx(DOUBT.error) and middle.weight == pytest.approx(0.5)
+    assert middle.move(100) == pytest.approx(0.5 * middle.offset)
 
 
 def test_theory_that_is_far_off_gives_way_to_the_measurement():
     far = anchor(0.4, 0.02, 0.001)
-    assert far.weight > 0.99 and far.move == pytest.approx(math.log(400), rel=0.01)
+    assert far.weight > 0.99
+    assert far.forecast(100, 0.001, 0.0, 0.0)[0] == pytest.approx(0.4, abs=0.005)
+
+
+def test_noise_that_is_not_white_is_still_to_be_learned():
+    white, coloured = anchor(), anchor(white=False)
+    assert white.move(1e9) == white.move(100) == coloured.move(100)
+    gains = [coloured.move(samples) - white.move(samples) for samples in (50, 200, 400, 1e9)]
+    assert gains == pytest.approx([-0.5 * 0.4, 0.5 * 0.4, 0.75 * 0.4, 0.4])
+    by_dimension = coloured._replace(doubt=DOUBT._replace(gain=0.0, dimension=0.6))
+    assert by_dimension.move(1e9) - white.move(1e9) == pytest.approx(0.5 * 0.6)
 
 
 def test_forecasts_are_less_certain_for_more_bags():
     deviations = [anchor().deviation(samples) for samples in (100, 1000, 10_000)]
     assert deviations == sorted(deviations) and deviations[0] < deviations[-1]
     assert anchor().deviation(50) == deviations[0]  # no credit for fewer
+    value, low, high = anchor().forecast(1000, 0.08, 0.0, 1.645)
+    assert low < value < high
+    _, lower, higher = anchor().forecast(1000, 0.08, 0.03, 1.645)
+    assert lower < low and high < higher  # training sets differ, too
+    assert anchor(0.45, 0.04, 0.45).forecast(1000, 0.44, 0.0, 1.645)[2] == 0.5  # a guess
 
 
 def test_a_fit_is_claimed_only_where_a_misfit_would_have_been_seen():
     assert anchor(0.1, 0.01, 0.1).fits
     assert not anchor(0.1, 0.05, 0.1).fits and anchor(0.1, 0.05, 0.1).power < 0.8
-    assert not anchor(0.1, 0.01, 0.05).fits
+    assert not anchor(0.1, 0.01, 0.05).fits and not anchor(0.1, 0.01, 0.2).fits
 
 
 def test_measured_values_are_those_of_the_scores():
     rng = np.random.default_rng(0)
     labels = np.where(np.arange(400) % 4 == 0, 1.0, -1.0)
-    point = Measured("attention", 300, labels + rng.standard_normal(400), labels)
-    wrong = np.mean((point.scores > 0) != (labels > 0))
-    assert point.value(ERROR) == pytest.approx(wrong)
-    binomial = math.sqrt(wrong * (1 - wrong) / 400)
-    assert point.standard_error(ERROR) == pytest.approx(binomial, rel=0.5)
-    up, down = point.scores[labels > 0], point.scores[labels < 0]
-    assert point.value(AUC) == pytest.approx(np.mean(up[:, None] > down), abs=1e-3)  # merged
+    scores, strata = labels + rng.standard_normal((2, 400)), np.zeros((2, 400), dtype=int)
+    for ways in (1, 2):
+        point = Measured("attention", 300, scores[:ways], labels, strata[:ways])
+        wrong = np.mean((point.scores > 0) != (labels > 0))
+        assert point.value(ERROR) == pytest.approx(wrong)
+        binomial = math.sqrt(wrong * (1 - wrong) / (400 * ways))
+        assert point.standard_error(ERROR) == pytest.approx(binomial, rel=0.5)
+        areas = [np.mean(way[labels > 0][:, None] > way[labels < 0]) for way in point.scores]
+        assert point.value(AUC) == pytest.approx(np.mean(areas), abs=1e-3)  # merged
+
+
+def test_evidence_is_that_of_ranks_within_strata():
+    """Against all permutations of the labels; what strata differ in is none."""
+    scores = np.array([0.3, -1.2, 2.0, 0.9, -0.4, 1.1, 0.0])
+    surpluses = [
+        rank_surplus(scores, np.isin(np.arange(7), chosen))
+        for chosen in itertools.combinations(range(7), 3)
+    ]
+    values, variances = np.array(surpluses).T
+    assert values.mean() == pytest.approx(0.0)
+    assert values.var() == pytest.approx(variances[0])
+    rng, strata = np.random.default_rng(1), np.arange(200) % 2
+    labels = np.where(rng.random(200) < 0.2 + 0.6 * strata, 1.0, -1.0)
+    scores = strata + rng.random((1, 200))
+    told_by_strata = Measured("attention", 160, scores, labels, strata[None])
+    assert abs(told_by_strata.evidence) < 3
+    whole = replace(told_by_strata, strata=0 * strata[None])
+    assert whole.evidence > 6
+    apart = (labels > 0).astype(int)[None]
+    assert replace(whole, strata=apart).evidence == 0.0  # nothing to compare
 
 
 def test_a_target_is_met_between_points_of_the_curve():
-    counts, curve = np.log([10.0, 100.0, 1000.0]), np.log([0.4, 0.2, 0.05])
-    assert _crossing(counts, curve, math.log(0.1)) == math.ceil(100 * math.sqrt(10))
-    assert _crossing(counts, curve, math.log(0.01)) == math.inf
-    assert _crossing(counts, curve, math.log(0.5)) == 10
+    counts, curve = np.log([10.0, 100.0, 1000.0]), np.array([0.2, 0.8, 2.0])
+    assert _crossing(counts, curve, 1.4) == math.ceil(100 * math.sqrt(10))
+    assert _crossing(counts, curve, 3.0) == math.inf
+    assert _crossing(counts, curve, 0.1) == 10
 
 
 @pytest.fixture(scope="module")

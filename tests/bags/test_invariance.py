@@ -46,10 +46,14 @@ def scaling(rng, dim):
     return np.exp(5 * rng.standard_normal(dim)) * rng.choice([-1, 1], dim)
 
 
+SHAPES = {"narrow": {}, "wide": {"count": 40, "length": 3, "dim": 130}}  # wide: 120 tokens
+
+
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_order_units_and_signs_say_nothing(kind, seed):
-    bags, new, labels = coloured(seed)
+def test_order_units_and_signs_say_nothing(kind, shape, seed):
+    bags, new, labels = coloured(seed, **SHAPES[shape])
     rng = np.random.default_rng(100 + seed)
     expected = KINDS[kind].fit(bags, labels).predict_proba(new)
     rows, columns = rng.permutation(len(bags)), rng.permutation(bags.shape[2])
@@ -61,7 +65,10 @@ def test_order_units_and_signs_say_nothing(kind, seed):
         return (tokens * factors)[:, :, columns]
 
     again = KINDS[kind].fit(changed(bags[rows]), labels[rows])
-    np.testing.assert_allclose(again.predict_proba(changed(new)), expected, atol=1e-6)
+    # With more coordinates than tokens the ridge λ alone curves what joint training minimises in
+    # most directions: rounding ends it within √(2·eps/λ) of the minimum, 1e-6 to 1e-5 here
+    atol = 1e-5 if (kind, shape) == ("joint", "wide") else 1e-6
+    np.testing.assert_allclose(again.predict_proba(changed(new)), expected, atol=atol)
 
 
 @pytest.mark.parametrize("unit", [1e-160, 1e150])

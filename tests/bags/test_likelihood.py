@@ -22,7 +22,9 @@ def bags_of(count, length, signal, rng, noise=None):
             signal.count
         )
     density = NoiseDensity(noise(4000))
-    return Levels(density, tokens.ravel(), np.full(count, length), np.ones(count))
+    return Levels(
+        density.log(tokens.ravel()), tokens.ravel(), np.full(count, length), np.ones(count)
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])

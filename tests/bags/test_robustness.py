@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 
 import numpy as np
@@ -9,9 +10,12 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.bags.bags import Bags
+from sparsetoken.bags.comparison import _best
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.units import Units
 from sparsetoken.bags.whitening import Moments
+from sparsetoken.cli import main
+from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
 KINDS = {
@@ -191,3 +195,95 @@ def test_joint_training_that_does_not_arrive_is_not_kept(monkeypatch):
     train, _ = sample(60)
     classifier = st.AttentionClassifier(query="joint").fit(train.tokens, train.labels)
     assert not classifier.joint_ and classifier.score(train.tokens, train.labels) > 0.8
+
+
+def test_joint_training_that_does_not_arrive_at_last_is_not_kept(monkeypatch):
+    """It arrives in all folds, and is better there."""
+    train, test = sample(60, dim=20, strength=4.0)
+    classifier = st.AttentionClassifier(query="joint").fit(train.tokens, train.labels)
+    assert classifier.joint_
+    jointly = train_jointly
+
+    def all_but_the_last(bags, *arguments, **options):
+        if np.all(options["weights"] > 0):
+            raise ConvergenceError("not arrived")
+        return jointly(bags, *arguments, **options)
+
+    monkeypatch.setattr("sparsetoken.bags.training.train_jointly", all_but_the_last)
+    again = st.AttentionClassifier(query="joint").fit(train.tokens, train.labels)
+    assert not again.joint_ and again.score(test.tokens, test.labels) > 0.8
+
+
+def fails(monkeypatch, *names):
+    """Fits of these poolings do not arrive."""
+    pooled = {"pooled": st.PooledClassifier, "statistics": st.StatisticsClassifier}
+
+    def never(self, *_, **__):
+        raise ConvergenceError(f"{type(self).__name__} does not arrive")
+
+    for name in names:
+        monkeypatch.setattr(pooled[name], "fit", never)
+
+
+def test_a_pooling_that_does_not_arrive_ends_nothing(monkeypatch):
+    train, _ = sample(40)
+    poolings = ["pooled", "statistics"]
+    fails(monkeypatch, "pooled")
+    table = st.compare_poolings(train.tokens, train.labels, folds=2, poolings=poolings)
+    rows = table.set_index("pooling")
+    assert rows.failure["pooled"] == "PooledClassifier does not arrive"
+    assert rows.loc["pooled"].drop(["failure", "best"]).isna().all()
+    assert rows.index[rows.best].tolist() == ["statistics"]
+    assert rows.failure["statistics"] == "" and rows.error["statistics"] < 0.5
+    seconds = st.rehearse_poolings(train.tokens, train.labels, folds=2, poolings=poolings)
+    assert list(seconds) == poolings
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ({"pooled": 0.3, "attention": 0.2, "statistics": 0.2}, "attention"),
+        ({"pooled": 0.3, "vectorized": 0.28, "statistics": 0.4}, "pooled"),  # by chance, it may be
+        ({"pooled": 0.3, "vectorized": 0.2, "statistics": 0.4}, "vectorized"),
+        ({"pooled": None, "vectorized": 0.4}, "vectorized"),
+        ({"pooled": None, "statistics": 0.4}, "statistics"),
+        ({"pooled": None}, None),
+    ],
+)
+def test_the_best_pooling(errors, expected):
+    rows = [
+        {"pooling": name, "error": error, "error_se": 0.05, "failure": "" if error else "why"}
+        for name, error in errors.items()
+    ]
+    best = _best(rows)
+    assert (best and best["pooling"]) == expected
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_fit_takes_a_pooling_that_arrives(monkeypatch, capsys, tmp_path, as_json):
+    train, _ = sample(14)  # too few for a pilot, which is another matter
+    np.savez(tmp_path / "bags.npz", X=train.tokens, y=train.labels)
+    arguments = ["fit", str(tmp_path / "bags.npz"), "--poolings", "pooled,statistics"]
+    arguments += ["--folds", "2", "--save", str(tmp_path / "model"), "--no-progress"]
+    fails(monkeypatch, "pooled")
+    assert main([*arguments, "--json"] if as_json else arguments) == 0
+    words = capsys.readouterr().out
+    assert isinstance(st.load_classifier(tmp_path / "model"), st.StatisticsClassifier)
+    if as_json:
+        rows = json.loads(words)["comparison"]
+        failures = {row["pooling"]: (row["error"], row["failure"]) for row in rows}
+        assert failures["pooled"] == (None, "PooledClassifier does not arrive")
+        assert failures["statistics"][1] == ""
+    else:
+        assert "pooled has no numbers: PooledClassifier does not arrive." in words
+        assert words.count("has no numbers") == 1
+
+
+def test_fit_says_where_no_pooling_arrives(monkeypatch, capsys, tmp_path):
+    train, _ = sample(14)
+    np.savez(tmp_path / "bags.npz", X=train.tokens, y=train.labels)
+    fails(monkeypatch, "pooled", "statistics")
+    arguments = ["fit", str(tmp_path / "bags.npz"), "--poolings", "pooled,statistics"]
+    assert main([*arguments, "--folds", "2", "--no-progress"]) != 0
+    said = capsys.readouterr().err
+    assert "no pooling arrives: PooledClassifier does not arrive; Statistics" in said

@@ -8,12 +8,11 @@ import numpy as np
 
 from .forms import Instances
 
-TARGET = "CD4+/CD25 T Reg"  # 68 cells; the fewer-celled types leave a dozen for each half
 COMPONENTS = 50
 
 
-def cells() -> Instances:
-    """Cells of TARGET among 700: principal components of 765 genes, of the training pool."""
+def cells(target: str, length: int) -> Instances:
+    """Cells of one type among 700: principal components of 765 genes, of the training pool."""
     from sklearn.decomposition import PCA
 
     with warnings.catch_warnings():
@@ -21,8 +20,8 @@ def cells() -> Instances:
         import scanpy
 
         table = scanpy.datasets.pbmc68k_reduced()
-    is_target = (table.obs["bulk_labels"] == TARGET).to_numpy()
-    split = Instances.split(np.asarray(table.X), is_target, length=10)
+    is_target = (table.obs["bulk_labels"] == target).to_numpy()
+    split = Instances.split(np.asarray(table.X), is_target, length)
     reduction = PCA(COMPONENTS, svd_solver="full").fit(split.train_tokens)
     return Instances(
         reduction.transform(split.train_tokens),

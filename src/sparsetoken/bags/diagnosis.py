@@ -33,9 +33,10 @@ _UNEVEN = 1.5  # upper over lower quartile of lengths
 class Diagnosis:
     """What was checked. `problems` are sentences, none if the model fits.
 
-    `variances` are the least and greatest variance of held-out noise over all directions, whitened,
-    and `edges` what they would be for white noise. `correlation` is that of two tokens of a
-    negative bag in the same coordinate, with its standard error. `noise_distance` and
+    `tokens` are those of negative bags. `variances` are the least and greatest variance of held-out
+    noise over all directions, whitened, and `edges` what they would be for white noise.
+    `correlation` is that of two tokens of a negative bag in the same coordinate, with its standard
+    error. `noise_distance` and
     `signal_distance` are the greatest differences of distribution functions: of negative tokens
     along the direction from the normal one; of the likelihoods of positive bags from those of bags
     made of noise and the fitted signal, and `detectable` what would have been seen. `sparse_gain`
@@ -43,6 +44,7 @@ class Diagnosis:
     tokens: mean logarithm a bag, with its standard error.
     """
 
+    tokens: int
     variances: tuple[float, float]
     edges: tuple[float, float]
     correlation: tuple[float, float]
@@ -51,6 +53,12 @@ class Diagnosis:
     detectable: float
     sparse_gain: tuple[float, float]
     problems: tuple[str, ...]
+
+    @property
+    def white(self) -> bool:
+        """Whether noise is, after whitening; no where that cannot be told."""
+        (least, greatest), (low, high) = self.variances, self.edges
+        return math.isfinite(high) and greatest <= _ROOM * high and least >= low / _SHRUNK
 
     @property
     def sparse(self) -> bool | None:
@@ -116,6 +124,7 @@ def diagnosed(
     apart = np.maximum(np.abs(ndtr(levels) - steps[1:]), np.abs(ndtr(levels) - steps[:-1]))
     positive = sum(int(view.positive.sum()) for view in split.views)
     measured = Diagnosis(
+        tokens=len(noise.tokens),
         variances=(float(ends[:, 0].min()), float(ends[:, 1].max())),
         edges=(float(edges[:, 0].min()), float(edges[:, 1].max())),
         correlation=correlation(Moments.of(noise, np.ones(len(noise))).whitening(), noise),
@@ -125,7 +134,7 @@ def diagnosed(
         sparse_gain=gain,
         problems=(),
     )
-    sentences = problems(measured, data.bags.lengths, len(noise.tokens))
+    sentences = problems(measured, data.bags.lengths)
     return replace(measured, problems=tuple(sentences))
 
 
@@ -137,7 +146,7 @@ def _signal_distance(split: Split, signal: Signal) -> float:
     seen, made = [], []
     for view in split.views:
         noise = NoiseDensity(view.noise)
-        bags = levels_of([view], noise)
+        bags = levels_of([view], noise)[view.positive]
         seen.append(bags.log_likelihoods(signal))
         lengths = np.tile(bags.lengths, _COPIES)
         tokens = rng.choice(view.noise, int(lengths.sum()))
@@ -147,19 +156,20 @@ def _signal_distance(split: Split, signal: Signal) -> float:
         carries = (place < np.repeat(count, lengths)) & np.repeat(loud, lengths)
         drawn = signal.shift + signal.width * rng.standard_normal(int(carries.sum()))
         tokens[carries] = drawn
-        made.append(Levels(noise, tokens, lengths, np.ones(len(lengths))).log_likelihoods(signal))
+        copies = Levels(noise.log(tokens), tokens, lengths, np.ones(len(lengths)))
+        made.append(copies.log_likelihoods(signal))
     return float(ks_2samp(np.concatenate(seen), np.concatenate(made)).statistic)
 
 
-def problems(measured: Diagnosis, lengths: IntArray, noise_tokens: int) -> Iterator[str]:
+def problems(measured: Diagnosis, lengths: IntArray) -> Iterator[str]:
     """What does not fit, in sentences."""
     (least, greatest), (low, high) = measured.variances, measured.edges
     if not np.isfinite(high):
         yield (
-            f"{noise_tokens} tokens of negative bags are too few to learn the covariance of the "
+            f"{measured.tokens} tokens of negative bags are too few to learn the covariance of the "
             "noise: give more of them, or fewer dimensions"
         )
-    elif greatest > _ROOM * high or least < low / _SHRUNK:
+    elif not measured.white:
         yield (
             f"the noise is not white after whitening: variances of held-out tokens go from "
             f"{least:.2g} to {greatest:.2g}, white noise would stay within {low:.2g} to {high:.2g}"
@@ -172,7 +182,7 @@ def problems(measured: Diagnosis, lengths: IntArray, noise_tokens: int) -> Itera
             f"{error:.3f}, which changes the variance of a mean token by a factor of "
             f"{max(0.0, 1 + change):.2g}"
         )
-    if measured.noise_distance > _DISTANCE + _CRITICAL / math.sqrt(noise_tokens):
+    if measured.noise_distance > _DISTANCE + _CRITICAL / math.sqrt(measured.tokens):
         yield (
             "noise along the direction of the signal is not Gaussian: distribution functions "
             f"differ by {measured.noise_distance:.3f}; theory may be too good or too bad"

@@ -23,6 +23,7 @@ from sparsetoken.bags.measured import Measured
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.planning.plan import question_of
+from sparsetoken.planning.ridges import Setting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text
@@ -30,6 +31,9 @@ from sparsetoken.support.text import json_text
 # Standard errors from which a signal is there. Two halves that look at each other are lucky
 # together: four of these are about as rare as three of independent bags.
 SURE = 4.0
+# Log likelihood of labels, beyond that of their shares alone, from which tokens with the signal are
+# made out: fifty to one.
+_RESOLVED = 4.0
 _VERDICTS = {
     True: "a sparse signal fits better",
     False: "a dense signal fits better",
@@ -62,7 +66,9 @@ class Pilot:
 
     `strength` is the mean of the law of strength, `spread` its standard deviation, `silent` the
     share of positive bags without any token with the signal. `evidence` for a signal is that of the
-    ranks of held-out scores, in standard errors; below 4 there is no `task`. `lengths` are the
+    ranks of held-out scores, in standard errors; below 4 there is no `task`. `recognition` is the
+    log likelihood of the labels by the fitted signal, beyond that of their shares alone: below 4
+    strength and sparsity are not `resolved`, whatever classifiers may find. `lengths` are the
     quartiles, with least and greatest. `effective_dim` is what is left of the dimension where
     whitening does not blow up small variances. `anchors` set theory beside what was measured.
 
@@ -82,6 +88,7 @@ class Pilot:
     lengths: tuple[float, ...]
     covariance: MatrixInterval
     evidence: float
+    recognition: float
     task: Task | None
     diagnosis: Diagnosis
     measured: tuple[Measured, ...]
@@ -97,10 +104,20 @@ class Pilot:
         return self.task is not None
 
     @property
+    def resolved(self) -> bool:
+        """Whether tokens with the signal were made out, along one direction."""
+        return self.found and self.recognition > _RESOLVED
+
+    @property
     def fits(self) -> bool:
         """Whether the model fits, and a check that could have seen a misfit says so."""
         agree = bool(self.anchors) and all(anchor.fits for anchor in self.anchors)
-        return agree and not self.diagnosis.problems
+        return self.resolved and agree and not self.diagnosis.problems
+
+    @property
+    def setting(self) -> Setting:
+        """What plans of the test error are made with."""
+        return error_setting(self.effective_dim)
 
     def plan(self, **question: Any) -> PilotPlan:
         """What more labelled bags would give, or how many a target takes, with intervals.
@@ -120,8 +137,8 @@ class Pilot:
             )
         asked = question_of(self.task, max(LEAST_DIM, round(self.effective_dim)), **question)
         anchors = self.anchors
-        if asked.setting != error_setting(self.effective_dim):
-            anchors = anchors_of(self.measured, self.task, asked.setting)
+        if asked.setting != self.setting:
+            anchors = anchors_of(self.measured, self.task, asked.setting, self.diagnosis, self.dim)
         options = forecasts(asked, self.task, anchors, self.level)
         answer = PilotPlan(asked, options, anchors, self.level, ())
         best = answer.best
@@ -134,11 +151,17 @@ class Pilot:
         noise = np.sqrt(np.diag(self.covariance.value))
         five = " ".join(f"{length:.4g}" for length in self.lengths)
         lines = [
-            f"{self.bags} bags, {self.dim} dimensions; estimates with {self.level:.0%} intervals",
-            f"strength    {self.strength}  (length of the signal in a token, in units of noise)",
-            f"spread      {self.spread}  (standard deviation of the strength)",
-            f"sparsity    {self.sparsity}  (tokens with the signal in a positive bag)",
-            f"silent      {self.silent}  (positive bags without such a token)",
+            f"{self.bags} bags, {self.dim} dimensions; estimates with {self.level:.0%} intervals"
+        ]
+        if self.resolved:
+            lines += [
+                f"strength    {self.strength}  (length of the signal in a token, in units of "
+                "noise)",
+                f"spread      {self.spread}  (standard deviation of the strength)",
+                f"sparsity    {self.sparsity}  (tokens with the signal in a positive bag)",
+                f"silent      {self.silent}  (positive bags without such a token)",
+            ]
+        lines += [
             f"prevalence  {self.prevalence}",
             f"length      {self.length}  (least, quartiles, greatest: {five})",
             f"noise       standard deviations of coordinates from {noise.min():.3g} to "
@@ -147,19 +170,29 @@ class Pilot:
         if self.task is None:
             lines.append(
                 f"No signal was found: evidence {self.evidence:.1f} standard errors, {SURE:g} are "
-                "needed; strength and sparsity above mean nothing."
+                "needed."
             )
             return "\n".join(lines)
-        gain, error = self.diagnosis.sparse_gain
-        verdict = _VERDICTS[self.diagnosis.sparse]
         lines.append(
-            f"A signal is there: evidence {self.evidence:.1f} standard errors; {verdict} (log "
-            f"likelihood of a positive bag {gain:+.3g} ± {error:.2g})."
+            f"A signal is there: evidence {self.evidence:.1f} standard errors; {self._kind}."
         )
         lines += [f"The model does not fit: {problem}." for problem in self.diagnosis.problems]
         lines += [anchor_words(anchor, "test error") for anchor in self.anchors]
         lines.append(self._verdict())
         return "\n".join(lines)
+
+    @property
+    def _kind(self) -> str:
+        """What signal it is."""
+        if not self.resolved:
+            return (
+                "but it is not one of a few tokens along one direction that could be made out "
+                f"(log likelihood of labels {self.recognition:+.2g}, {_RESOLVED:g} are needed): "
+                "strength and sparsity are not resolved, forecasts rest on what was measured alone"
+            )
+        gain, error = self.diagnosis.sparse_gain
+        verdict = _VERDICTS[self.diagnosis.sparse]
+        return f"{verdict} (log likelihood of a positive bag {gain:+.3g} ± {error:.2g})"
 
     def _verdict(self) -> str:
         """What was checked, and whether a misfit would have been seen."""
@@ -180,7 +213,17 @@ class Pilot:
         """All but the covariance and the scores, for programs."""
         intervals = ("strength", "spread", "sparsity", "silent", "prevalence", "length")
         content: dict[str, Any] = {name: getattr(self, name)._asdict() for name in intervals}
-        numbers = ("lengths", "evidence", "level", "bags", "dim", "effective_dim", "fits")
+        numbers = (
+            "lengths",
+            "evidence",
+            "recognition",
+            "resolved",
+            "level",
+            "bags",
+            "dim",
+            "effective_dim",
+            "fits",
+        )
         content |= {name: getattr(self, name) for name in numbers}
         content["diagnosis"] = asdict(self.diagnosis)
         content["anchors"] = [anchor._asdict() for anchor in self.anchors]

@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from scipy.special import betaln
 
 from sparsetoken.model.signals import Discrete
-from sparsetoken.support.arrays import FloatArray, IntArray
+from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
 
 _STEP = 0.02  # of the grid of the noise's density, in standard deviations
 _LOWEST, _HIGHEST = -15.0, 60.0  # its ends; noise beyond is counted there
@@ -39,7 +39,6 @@ _MOST_PRODUCTS = 100_000  # of tokens and R, up to which e_R is computed
 # likelihood that knows the noise; twice that for one that estimates it and sees bags several times.
 _BELOW = 2.7
 _NO_SHARE = 1e-4  # z below it is none: no pilot has so many bags
-_CLEAR = 7.0  # log likelihood of a bag beyond doubt: a thousand to one
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -97,6 +96,11 @@ class Signal:
     count: int  # R
     silent: float  # z, share of positive bags without the signal
 
+    @property
+    def extras(self) -> int:
+        """Parameters beside δ and R."""
+        return (self.width != 1) + (self.silent != 0)
+
     def strengths(self, cosine: float, nodes: int = 5) -> float | Discrete:
         """The law of strength, of the whole signal, for a direction of this cosine with it.
 
@@ -121,12 +125,19 @@ class Levels:
     """
 
     def __init__(
-        self, noise: NoiseDensity, tokens: FloatArray, lengths: IntArray, counted: FloatArray
+        self, noise: FloatArray, tokens: FloatArray, lengths: IntArray, counted: FloatArray
     ) -> None:
+        self.noise = noise  # (N,), log density of the tokens if they were noise
         self.tokens, self.lengths, self.counted = tokens, lengths, counted
-        self.noise = noise.log(tokens)
         self.starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         self.places = np.arange(lengths.max()) < lengths[:, None]  # of tokens, in a full table
+
+    def __getitem__(self, chosen: BoolArray) -> Levels:
+        """Some of the bags (b,)."""
+        rows = np.repeat(chosen, self.lengths)
+        return Levels(
+            self.noise[rows], self.tokens[rows], self.lengths[chosen], self.counted[chosen]
+        )
 
     def log_ratios(self, signal: Signal) -> FloatArray:
         """log r of each token (N,)."""
@@ -167,11 +178,6 @@ class Levels:
         """The log likelihood of all bags, each counted once."""
         return float(self.counted @ self.log_likelihoods(signal))
 
-    def clarity(self, signal: Signal) -> float:
-        """The same, but bags that are clear beyond doubt count alike: a few strange tokens that are
-        a thousand deviations off do not make a direction a good one."""
-        return float(self.counted @ np.minimum(self.log_likelihoods(signal), _CLEAR))
-
 
 class Fit(NamedTuple):
     """The signal worth its parameters, and with all of them free; how likely; how many R are."""
@@ -180,6 +186,7 @@ class Fit(NamedTuple):
     free: Signal  # of the same R
     height: float  # log likelihood of the first
     counts: tuple[int, ...]  # that are nearly as likely
+    forms: tuple[Signal, ...]  # of one strength or several, with silent bags or without
 
 
 def fit_signal(levels: Levels) -> Fit:
@@ -189,7 +196,7 @@ def fit_signal(levels: Levels) -> Fit:
     >>> tokens = rng.standard_normal((400, 10))
     >>> tokens[:, 0] += 4.0
     >>> noise = NoiseDensity(rng.standard_normal(4000))
-    >>> levels = Levels(noise, tokens.ravel(), np.full(400, 10), np.ones(400))
+    >>> levels = Levels(noise.log(tokens.ravel()), tokens.ravel(), np.full(400, 10), np.ones(400))
     >>> fitted = fit_signal(levels).signal
     >>> fitted.count, 3.8 < fitted.shift < 4.2, fitted.width, fitted.silent
     (1, True, 1.0, 0.0)
@@ -212,12 +219,10 @@ def fit_signal(levels: Levels) -> Fit:
         _likeliest(levels, replace(full[1], width=1.0), spread=False, silent=True),
         _likeliest(levels, replace(full[1], silent=0.0), spread=True, silent=False),
     )
-    worth = {
-        signal: levels.height(signal) - price * ((signal.width != 1) + (signal.silent != 0))
-        for signal in (*simple, full[1])
-    }
+    forms = (*simple, full[1])
+    worth = {signal: levels.height(signal) - price * signal.extras for signal in forms}
     chosen = max(worth, key=worth.__getitem__)
-    return Fit(chosen, full[1], levels.height(chosen), tuple(near))
+    return Fit(chosen, full[1], levels.height(chosen), tuple(near), forms)
 
 
 def refit(levels: Levels, signal: Signal) -> Signal:

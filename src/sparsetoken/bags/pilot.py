@@ -25,7 +25,6 @@ from sparsetoken.bags.diagnosis import diagnosed
 from sparsetoken.bags.findings import SURE, Interval, MatrixInterval, Pilot
 from sparsetoken.bags.forecast import Anchor, anchors_of, error_setting
 from sparsetoken.bags.likelihood import (
-    Fit,
     Levels,
     NoiseDensity,
     Signal,
@@ -33,20 +32,19 @@ from sparsetoken.bags.likelihood import (
     refit,
     refit_freely,
 )
-from sparsetoken.bags.measured import Measured, measured_curve
+from sparsetoken.bags.measured import largest, measured_curve, rank_surplus
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.views import Split, View, levels_of, splits
 from sparsetoken.bags.whitening import TARGETS, Moments, Shrinking
 from sparsetoken.model.task import Task
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import BoolArray, FloatArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
-_SHRINKINGS = tuple(Shrinking(target, least) for target in TARGETS for least in (0.0, 0.3))
-# Shrunk further, noise is not white, and theory, which has white noise, is further off; but with
-# few bags such a direction shows best that there is a signal.
-_FURTHER = (Shrinking("sizes", 0.6), Shrinking("sizes", 1.0))
+_SHRINKINGS = tuple(
+    Shrinking(target, least) for target in TARGETS for least in (0.0, 0.3, 0.6, 1.0)
+)
 _FEWEST = 8  # bags of each class
 _LEAST_AGREEMENT = 0.01  # s²: directions that agree less say nothing of the signal
 
@@ -82,7 +80,8 @@ def estimate_task(
         Of the jackknife that gives them, at least 3.
     measure : bool
         Also measure how attention and mean pooling do on these bags, by cross-validation; then
-        `Pilot.plan` sets out from what was measured. Takes a dozen fits or two.
+        `Pilot.plan` sets out from what was measured. Takes twenty fits of many bags, sixty of a
+        hundred.
 
     Returns
     -------
@@ -117,32 +116,28 @@ def estimate_task(
             f"{data.fewest}"
         )
     with one_blas_thread():
-        estimates = {each: _Estimate.of(data, each) for each in _SHRINKINGS + _FURTHER}
-        clearest = max(estimates.values(), key=_Estimate.clarity)
-        shrinking = max(_SHRINKINGS, key=lambda each: estimates[each].clarity())
-        seen = estimates[shrinking]
-        others = [
-            _Estimate.near(data.without(block), shrinking, seen.fit) for block in data.folds(blocks)
-        ]
-        evidence, *gain = np.mean([_held_out(part) for part in clearest.splits], axis=0).tolist()
+        seen = max((_Estimate.of(data, each) for each in _SHRINKINGS), key=_Estimate.recognition)
+        others = [seen.without(data, block) for block in data.folds(blocks)]
+        evidence, *gain = np.mean([_held_out(part) for part in seen.splits], axis=0).tolist()
         noise = bags[labels < 0]
+        measured = measured_curve(data) if measure else ()
+        evidence = max([evidence, *(point.evidence for point in largest(measured))])
         task = _task(seen, bags, labels) if evidence > SURE else None
-        dim = _effective_dim(data, shrinking)
-        measured: tuple[Measured, ...] = ()
+        dim = _effective_dim(data, seen.shrinking)
+        diagnosis = diagnosed(data, seen.splits[0], seen.signal, (gain[0], gain[1]))
         anchors: tuple[Anchor, ...] = ()
-        if measure and task is not None:
-            measured = measured_curve(data)
-            anchors = anchors_of(measured, task, error_setting(dim))
+        if task is not None:
+            anchors = anchors_of(measured, task, error_setting(dim), diagnosis, bags.dim)
         return Pilot(
             strength=_strength(seen, others, level),
             spread=_jackknifed(
                 [seen.free_spread, *(other.free_spread for other in others)], level, seen.spread
             ),
-            sparsity=Interval(seen.fit.signal.count, min(seen.fit.counts), max(seen.fit.counts)),
+            sparsity=Interval(seen.signal.count, min(seen.counts), max(seen.counts)),
             silent=_jackknifed(
-                [seen.fit.free.silent, *(other.fit.free.silent for other in others)],
+                [seen.free.silent, *(other.free.silent for other in others)],
                 level,
-                seen.fit.signal.silent,
+                seen.signal.silent,
                 most=1.0,
             ),
             prevalence=_mean(labels > 0, level),
@@ -150,8 +145,9 @@ def estimate_task(
             lengths=tuple(np.quantile(bags.lengths, [0, 0.25, 0.5, 0.75, 1]).tolist()),
             covariance=_covariance(noise, level),
             evidence=evidence,
+            recognition=seen.recognition(),
             task=task,
-            diagnosis=diagnosed(data, seen.splits[0], seen.fit.signal, (gain[0], gain[1])),
+            diagnosis=diagnosis,
             measured=measured,
             anchors=anchors,
             bags=len(bags),
@@ -163,64 +159,95 @@ def estimate_task(
 
 @dataclass(frozen=True, eq=False)
 class _Estimate:
-    """What some of the bags say."""
+    """What some of the bags say, their noise whitened so."""
 
+    shrinking: Shrinking
     splits: list[Split]
-    levels: Levels
-    fit: Fit
+    bags: Levels  # of both classes
+    positive: BoolArray  # which of them (b,)
+    signal: Signal
+    free: Signal  # with all parameters free
+    counts: tuple[int, ...]  # of tokens with the signal, nearly as likely
     cosine: float
 
     @classmethod
     def of(cls, data: TrainingData, shrinking: Shrinking) -> _Estimate:
-        """From the bags that count."""
-        return cls._from(list(splits(data, shrinking)), None)
+        """From the bags that count; the signal that tells positive bags from others best."""
+        parts, bags, positive, cosine = _seen(data, shrinking)
+        fit = fit_signal(bags[positive])
+        signal = max(fit.forms, key=lambda form: _recognised(bags, positive, form))
+        return cls(shrinking, parts, bags, positive, signal, fit.free, fit.counts, cosine)
 
-    @classmethod
-    def near(cls, data: TrainingData, shrinking: Shrinking, fit: Fit) -> _Estimate:
-        """The same, of the R and with the parameters of a fit to more bags."""
-        return cls._from(list(splits(data, shrinking)), fit)
+    def without(self, data: TrainingData, block: BoolArray) -> _Estimate:
+        """The same from all bags but some, of the same R and near these parameters."""
+        parts, bags, positive, cosine = _seen(data.without(block), self.shrinking)
+        levels = bags[positive]
+        free = refit_freely(levels, self.free)
+        signal = free if self.signal == self.free else refit(levels, self.signal)
+        return replace(
+            self,
+            splits=parts,
+            bags=bags,
+            positive=positive,
+            signal=signal,
+            free=free,
+            cosine=cosine,
+        )
 
-    @classmethod
-    def _from(cls, parts: list[Split], near: Fit | None) -> _Estimate:
-        views = [view for part in parts for view in part.views]
-        noise = NoiseDensity(np.concatenate([view.noise for view in views]))
-        levels = levels_of(views, noise, len(parts))
-        if near is None:
-            fit = fit_signal(levels)
-        else:
-            free = refit_freely(levels, near.free)
-            simple = free if near.signal == near.free else refit(levels, near.signal)
-            fit = Fit(simple, free, levels.height(simple), ())
-        agreement = float(np.mean([part.agreement for part in parts]))
-        return cls(parts, levels, fit, float(np.sqrt(max(agreement, _LEAST_AGREEMENT))))
-
-    def clarity(self) -> float:
-        """How clear positive bags are."""
-        return self.levels.clarity(self.fit.signal)
+    def recognition(self) -> float:
+        """How well positive bags are told from others."""
+        return _recognised(self.bags, self.positive, self.signal)
 
     @property
     def strength(self) -> float:
-        return self.fit.signal.shift / self.cosine
+        return self.signal.shift / self.cosine
 
     @property
     def spread(self) -> float:
-        return float(np.sqrt(self.fit.signal.width**2 - 1)) / self.cosine
+        return float(np.sqrt(self.signal.width**2 - 1)) / self.cosine
 
     @property
     def free_spread(self) -> float:
-        return float(np.sqrt(self.fit.free.width**2 - 1)) / self.cosine
+        return float(np.sqrt(self.free.width**2 - 1)) / self.cosine
+
+
+def _seen(data: TrainingData, shrinking: Shrinking) -> tuple[list[Split], Levels, BoolArray, float]:
+    """Halves of the bags, all bags along the other half's direction, which are positive, and the
+    directions' cosine with the signal."""
+    parts = list(splits(data, shrinking))
+    views = [view for part in parts for view in part.views]
+    noise = NoiseDensity(np.concatenate([view.noise for view in views]))
+    agreement = float(np.mean([part.agreement for part in parts]))
+    cosine = float(np.sqrt(max(agreement, _LEAST_AGREEMENT)))
+    positive = np.concatenate([view.positive for view in views])
+    return parts, levels_of(views, noise, len(parts)), positive, cosine
+
+
+def _recognised(bags: Levels, positive: BoolArray, signal: Signal) -> float:
+    """Log likelihood of the labels, given the bags, beyond that of their shares alone; less ½·log n
+    for each parameter more (Bayes's information criterion).
+
+    What noise has as well, strange tokens in a few bags, is likely but does not tell a label.
+    """
+    count = float(bags.counted.sum())
+    share = float(bags.counted[positive].sum()) / count
+    logits = bags.log_likelihoods(signal) + np.log(share / (1 - share))
+    told = -np.logaddexp(0.0, np.where(positive, -logits, logits))
+    alone = np.log(np.where(positive, share, 1 - share))
+    return float(bags.counted @ (told - alone)) - 0.5 * float(np.log(count)) * signal.extras
 
 
 def _strength(seen: _Estimate, others: list[_Estimate], level: float) -> Interval:
     """On the logarithmic scale, for all R that are nearly as likely."""
     logs = [float(np.log(estimate.strength)) for estimate in (seen, *others)]
     value, low, high = _jackknifed(logs, level, least=-np.inf)
+    levels = seen.bags[seen.positive]
     shifts = [
-        refit(seen.levels, replace(seen.fit.signal, count=count)).shift
-        for count in seen.fit.counts
-        if count != seen.fit.signal.count
+        refit(levels, replace(seen.signal, count=count)).shift
+        for count in seen.counts
+        if count != seen.signal.count
     ]
-    changes = np.log([seen.fit.signal.shift, *shifts]) - np.log(seen.fit.signal.shift)
+    changes = np.log([seen.signal.shift, *shifts]) - np.log(seen.signal.shift)
     ends = np.exp([value, low + changes.min(), high + changes.max()])
     return Interval(*map(float, ends))
 
@@ -253,7 +280,7 @@ def _mean(values: Any, level: float) -> Interval:
 def _task(seen: _Estimate, bags: Bags, labels: FloatArray) -> Task:
     """With the whole numbers that are nearest."""
     length = max(1, round(float(bags.lengths.mean())))
-    signal = seen.fit.signal
+    signal = seen.signal
     return Task(
         length,
         min(signal.count, length),
@@ -268,30 +295,26 @@ def _held_out(split: Split) -> tuple[float, float, float]:
 
     Along the other half's direction, by the signal fitted to the other half.
     """
-    from scipy.stats import rankdata
-
-    surplus, variance, gains = 0.0, 0.0, []
+    ranks, gains = [], []
     for own, view in enumerate(split.views):
         other = split.views[1 - own]
         noise = NoiseDensity(other.noise)
-        taught = levels_of([other], noise)
+        taught = levels_of([other], noise)[other.positive]
         sparse = fit_signal(taught).signal
         dense = refit(taught, replace(sparse, count=int(other.lengths.max())))
-        unseen = levels_of([view], noise)
+        unseen = levels_of([view], noise)[view.positive]
         gains.append(unseen.log_likelihoods(sparse) - unseen.log_likelihoods(dense))
-        score = _scores(view, noise, sparse)
-        n, up = len(view.positive), int(view.positive.sum())  # sum of ranks, as Wilcoxon has it
-        surplus += float(rankdata(score)[view.positive].sum()) - up * (n + 1) / 2
-        variance += up * (n - up) * (n + 1) / 12
+        ranks.append(rank_surplus(_scores(view, noise, sparse), view.positive))
     gain = np.concatenate(gains)
     error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
-    return surplus / variance**0.5, float(gain.mean()), error
+    surplus, variance = np.sum(ranks, axis=0)
+    return float(surplus / np.sqrt(variance)), float(gain.mean()), error
 
 
 def _scores(view: View, noise: NoiseDensity, signal: Signal) -> FloatArray:
     """Of bags (n,): each token by itself, less what noise of that length would give, else long
     bags would be told from short ones."""
-    everything = Levels(noise, view.tokens, view.lengths, np.ones(len(view.lengths)))
+    everything = levels_of([view], noise)
     share = min(signal.count / float(view.lengths.mean()), 1.0)
     with np.errstate(divide="ignore"):
         ratio = np.logaddexp(np.log1p(-share), np.log(share) + everything.log_ratios(signal))

@@ -13,25 +13,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsetoken.bags.bags import signal_of
 from sparsetoken.bags.classes import OneAgainstRest
-from sparsetoken.bags.estimators import ESTIMATORS, BagClassifier
+from sparsetoken.bags.classifier import BagClassifier
+from sparsetoken.bags.estimators import ESTIMATORS
 from sparsetoken.bags.parameters import check_parameters
 from sparsetoken.bags.readers.loading import naming
 from sparsetoken.bags.readers.npz import read_arrays
+from sparsetoken.bags.saved_models import (
+    HUGE,
+    arrays_of,
+    check_words,
+    dim_of,
+    names_of,
+    numbers,
+    restored,
+    words_of,
+)
 from sparsetoken.bags.token_maps import NystroemMap
-from sparsetoken.bags.training import BagModel, Choice, Trained
-from sparsetoken.bags.whitening import TARGETS, Shrinking, Whitening
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
-from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import one_of, real, refusal
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, whole_file
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
-_MODEL = ("coef", "intercept", "mean", "root")  # arrays of each model, beside those of its pooling
-_MAP_ARRAYS = ("mean_", "unit_", "landmarks_", "root_")  # of a NystroemMap; in the file, "map_…"
-_NUMBERS = ("ridge", "sharpness", "shrinkage", "tokens")  # learned by each model
 _FORMAT, _OLD = "sparsetoken classifier 2", "sparsetoken classifier 1"
-_HUGE = 1e300  # no number that was learned is beyond it
 
 
 def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> None:
@@ -100,7 +104,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "settings": settings,
         "features": int(classifier.n_features_in_),
         "names": None if names_in is None else list(names_in),
-        "models": [_words(trained) for trained in fitted.trained],
+        "models": [words_of(trained) for trained in fitted.trained],
     }
     classes = fitted.classes
     arrays: dict[str, Any] = {
@@ -108,7 +112,7 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         "classes": classes if classes.dtype.kind in "biufU" else classes.astype(str),
     }
     for place, model in enumerate(fitted.models):
-        arrays |= {f"{place}.{name}": array for name, array in _arrays(model).items()}
+        arrays |= {f"{place}.{name}": array for name, array in arrays_of(model).items()}
     try:
         with whole_file(path) as draft, draft.open("wb") as stream:
             np.savez(stream, **arrays)
@@ -147,37 +151,15 @@ def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:
     with naming(path) as place:
         try:
             about = _about(read_arrays(place, ("about",)))
+            pooling = ESTIMATORS.make(about["kind"])._pooling
             names = [
                 f"{place}.{name}"
                 for place, learned in enumerate(about["models"])
-                for name in _known(about, learned)
+                for name in names_of(pooling, learned)
             ]
             return _restored(about, read_arrays(place, ("classes", *names)))
         except InvalidInput as error:
             raise InvalidInput(f"this is not a saved classifier ({error})") from error
-
-
-def _words(trained: Trained) -> dict[str, Any]:
-    """What a model has learned, but for its arrays."""
-    mapped, target, shrinkage, sharpness, _ = trained.choice.flat
-    return {
-        "ridge": float(trained.model.ridge),
-        "sharpness": float(sharpness),
-        "target": target,
-        "shrinkage": float(shrinkage),
-        "map_scale": trained.model.token_map.scale_ if mapped else None,
-        "tokens": trained.model.pooling.length,
-        "joint": trained.joint,
-    }
-
-
-def _arrays(model: BagModel) -> dict[str, FloatArray]:
-    whitening = model.whitening
-    arrays = (model.weights, np.array(model.bias), whitening.mean, whitening.root)
-    learned = dict(zip(_MODEL, arrays, strict=True)) | model.pooling.arrays()
-    if model.token_map is not None:
-        learned |= {f"map_{name}": getattr(model.token_map, name) for name in _MAP_ARRAYS}
-    return learned
 
 
 def _about(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -200,37 +182,26 @@ def _about(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
         raise InvalidInput("learned numbers are missing")
     for model in models:
-        for name in _NUMBERS:
-            real("learned", name, model.get(name), above=-_HUGE, below=_HUGE)
-        one_of("learned", "joint", model.get("joint"), (False, True))
-        one_of("learned", "target", model.get("target"), (None, *TARGETS))
-        if model.get("map_scale") is not None:
-            real("learned", "map_scale", model["map_scale"], above=0, below=_HUGE)
-    real("learned", "features", about.get("features"), above=0, below=_HUGE)
+        check_words(model)
+    real("learned", "features", about.get("features"), above=0, below=HUGE)
     if names is not None and not isinstance(names, list):
         raise InvalidInput(f"names are {names!r}, not a list")
     return about | {"kind": ESTIMATORS.kind(usual)}
-
-
-def _known(about: dict[str, Any], learned: dict[str, Any]) -> tuple[str, ...]:
-    """Names of the arrays of a model."""
-    names = _MODEL + ESTIMATORS.make(about["kind"])._pooling.names
-    maps = () if learned.get("map_scale") is None else _MAP_ARRAYS
-    return names + tuple(f"map_{name}" for name in maps)
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> BagClassifier:
     classifier = _as_set(about["kind"], about["settings"])
     classes = _labels(arrays, len(about["models"]))
     signal_of(classes, classifier.positive, about["kind"])
-    trained = []
+    trained, pooling = [], classifier._pooling
     for place, learned in enumerate(about["models"]):
         own = {
-            name: _numbers(name, arrays.get(f"{place}.{name}")) for name in _known(about, learned)
+            name: numbers(name, arrays.get(f"{place}.{name}"))
+            for name in names_of(pooling, learned)
         }
-        trained.append(_model(classifier, learned, own))
+        trained.append(restored(pooling, learned, own))
     features = int(about["features"])
-    dims = {_dim(each.model) * classifier.n_tokens for each in trained}
+    dims = {dim_of(each.model) * classifier.n_tokens for each in trained}
     if dims != {features}:
         raise InvalidInput(f"{features} features do not fit dimensions {sorted(dims)}")
     if about["names"] is not None:
@@ -271,67 +242,12 @@ def _labels(arrays: dict[str, NDArray[Any]], models: int) -> NDArray[Any]:
     return classes
 
 
-def _numbers(name: str, array: NDArray[Any] | None) -> FloatArray:
-    if array is None:
-        raise InvalidInput(f"{name} is missing")
-    if array.dtype.kind != "f":
-        raise InvalidInput(f"{name} has dtype {array.dtype}, not that of real numbers")
-    numbers = array.astype(float)
-    if not np.isfinite(numbers).all():
-        raise InvalidInput(f"{name} has numbers that are not finite")
-    return numbers
-
-
-def _model(
-    classifier: BagClassifier, learned: dict[str, Any], arrays: dict[str, FloatArray]
-) -> Trained:
-    """One model of a file."""
-    if arrays["mean"].ndim != 1 or not len(arrays["mean"]):
-        raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
-    dim = len(arrays["mean"])
-    pooling = classifier._pooling.restored(int(learned["tokens"]), dim, arrays)
-    shapes = {"coef": (pooling.count(dim),), "intercept": (), "root": (dim, dim)}
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise InvalidInput(f"{name} has shape {arrays[name].shape}, not {shape}")
-    whitening = Whitening(arrays["mean"], arrays["root"])
-    bias, ridge = float(arrays["intercept"]), float(learned["ridge"])
-    scale = learned["map_scale"]
-    token_map = None if scale is None else _fitted_map(arrays, float(scale), dim)
-    model = BagModel(token_map, whitening, pooling, arrays["coef"], bias, ridge)
-    shrinking = Shrinking(learned["target"], float(learned["shrinkage"]))
-    choice = Choice(scale is not None, shrinking, float(learned["sharpness"]), 1.0)
-    return Trained(model, choice, {}, learned["joint"])
-
-
-def _dim(model: BagModel) -> int:
-    """Of the tokens as they are given."""
-    return len(model.whitening.mean if model.token_map is None else model.token_map.mean_)
-
-
 def _map(settings: dict[str, Any]) -> NystroemMap:
     """With the settings of a file."""
     expected = NystroemMap().get_params()
     if set(settings) != set(expected):
         raise InvalidInput(f"settings of the map are not {', '.join(sorted(expected))}")
     return NystroemMap(**settings)
-
-
-def _fitted_map(arrays: dict[str, FloatArray], scale: float, count: int) -> NystroemMap:
-    """As it was fitted, to so many coordinates."""
-    given = {name: arrays[f"map_{name}"] for name in _MAP_ARRAYS}
-    dim = int(np.prod(given["mean_"].shape))
-    shapes = {"mean_": (dim,), "unit_": (dim,), "landmarks_": (count, dim), "root_": (count, count)}
-    for name, shape in shapes.items():
-        if given[name].shape != shape or not dim:
-            raise InvalidInput(f"map_{name} has shape {given[name].shape}, not {shape}")
-    if np.any(given["unit_"] < 0):
-        raise InvalidInput("map_unit_ has numbers below 0")
-    token_map = NystroemMap()
-    for name, array in given.items():
-        setattr(token_map, name, array)
-    token_map.scale_ = scale
-    return token_map
 
 
 def _plain(value: Any) -> Any:

@@ -152,9 +152,10 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
                 jointly[start] = _jointly_judged(data, recipe, start)
         better = min(jointly, key=lambda start: jointly[start].loss, default=best)
         if jointly and jointly[better].loss < judged.loss:
-            model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
-            sharpness = float(np.linalg.norm(model.pooling.query))
-            return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
+            with suppress(ConvergenceError):  # it may arrive in all folds and not now
+                model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
+                sharpness = float(np.linalg.norm(model.pooling.query))
+                return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
     return Trained(_fit(data, recipe, best)[0].calibrated(judged.sigmoid), best, losses)
 
 
@@ -313,18 +314,31 @@ def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel
     query is in proportion to that of the readout."""
     start, _ = _fit(data, recipe, choice)
     energy = start.ridge * float(start.weights @ start.weights)
+    bags, whitening = mapped(start.token_map, data.bags), start.whitening
+    first = (start.pooling.query, start.weights)
+    used = data.weights > 0
+    wide = bags.lengths[used].sum() < bags.dim
+    if wide:  # nothing learned is outside the span of the tokens
+        bags, basis = whitening.in_span(bags[used])
+        whitening = Whitening.none(np.zeros(bags.dim))
+        first = (first[0] @ basis, first[1] @ basis)
+    else:
+        used[:] = True
     trained = train_jointly(
-        mapped(start.token_map, data.bags),
-        data.labels,
+        bags,
+        data.labels[used],
         recipe.loss,
         start.ridge,
         max(_ENERGY * energy / choice.sharpness**2, 1e-9),
-        weights=data.weights,
-        root=start.whitening.root,
-        centre=start.whitening.mean,
-        start=(start.pooling.query, start.weights, start.bias),
+        weights=data.weights[used],
+        root=whitening.root,
+        centre=whitening.mean,
+        start=(*first, start.bias),
         least_fall=_JOINT_FALL,
         least_gradient=_JOINT_GRADIENT,
     )
-    pooling = recipe.pooling.learned(0, trained.query)
-    return replace(start, pooling=pooling, weights=trained.weights, bias=trained.bias)
+    query, weights = trained.query, trained.weights
+    if wide:
+        query, weights = basis @ query, basis @ weights
+    pooling = recipe.pooling.learned(0, query)
+    return replace(start, pooling=pooling, weights=weights, bias=trained.bias)

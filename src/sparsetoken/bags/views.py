@@ -86,7 +86,7 @@ def _direction(data: TrainingData, shrinking: Shrinking) -> FloatArray:
 
 
 def levels_of(views: Sequence[View], noise: NoiseDensity, copies: int = 1) -> Levels:
-    """Of the positive bags of views, each of which is seen so many times."""
-    tokens = np.concatenate([view.tokens[view.of_positive] for view in views])
-    lengths = np.concatenate([view.lengths[view.positive] for view in views])
-    return Levels(noise, tokens, lengths, np.full(len(lengths), 1 / copies))
+    """Of the bags of views, each of which is seen so many times."""
+    tokens = np.concatenate([view.tokens for view in views])
+    lengths = np.concatenate([view.lengths for view in views])
+    return Levels(noise.log(tokens), tokens, lengths, np.full(len(lengths), 1 / copies))

@@ -7,12 +7,15 @@ shrunk towards a multiple of the identity,
 
 so that neither signs nor units of the caller's coordinates matter. In deviations S is the
 correlation; in sizes, what is rare stays small. s is what Ledoit and Wolf find right, or more.
+
+Of fewer tokens than coordinates no (d, d) matrix is made: S = TᵀT has the eigenvalues of TTᵀ, and
+what its eigenvectors do not span is only divided by the root of s·level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal, NamedTuple
 
@@ -20,10 +23,12 @@ import numpy as np
 
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.units import Units, inverse
+from sparsetoken.fitting.low_rank import LowRank
 from sparsetoken.support.arrays import FloatArray
 
 Target = Literal["deviations", "sizes"]
 TARGETS: tuple[Target, ...] = ("deviations", "sizes")
+Root = FloatArray | LowRank
 
 
 class Shrinking(NamedTuple):
@@ -41,12 +46,12 @@ class Whitening:
     """x → rootᵀ(x − mean)."""
 
     mean: FloatArray  # (d,)
-    root: FloatArray  # (d, d)
+    root: Root  # (d, d)
 
     @classmethod
     def none(cls, mean: FloatArray) -> Whitening:
         """Removes the mean alone."""
-        return cls(mean, np.eye(len(mean)))
+        return cls(mean, LowRank.identity(len(mean)))
 
     def __call__(self, pooled: FloatArray) -> FloatArray:
         """Whitened, for rows that are averages of tokens."""
@@ -57,13 +62,95 @@ class Whitening:
         along = self.root @ direction
         return bags.project(along) - self.mean @ along
 
+    def in_span(self, bags: Bags) -> tuple[Bags, FloatArray]:
+        """Whitened bags of fewer tokens than coordinates, in coordinates of what these span; and
+        its orthonormal basis (d, N)."""
+        basis, coordinates = np.linalg.qr(self(np.asarray(bags.tokens, dtype=float)).T)
+        return Bags(np.ascontiguousarray(coordinates.T), bags.offsets), basis
+
+
+class Shrunk(NamedTuple):
+    """Eigenvalues v become (1 − part)·v + part·level."""
+
+    part: float
+    level: float
+
+    def roots(self, values: FloatArray, largest: float, count: int) -> FloatArray:
+        """Of all of them; what is rounding beside the largest of so many becomes `level`."""
+        shrunk, most = ((1 - self.part) * v + self.part * self.level for v in (values, largest))
+        return np.sqrt(np.where(shrunk > most * count * np.finfo(float).eps, shrunk, self.level))
+
+
+@dataclass(frozen=True, eq=False)
+class Square:
+    """A covariance of as many tokens as coordinates, or more, in any units: all of it."""
+
+    matrix: FloatArray  # (d, d)
+
+    @property
+    def sizes(self) -> tuple[FloatArray, float]:
+        """Its diagonal (d,), and the sum of the squares of all entries."""
+        return np.diag(self.matrix), float(np.sum(self.matrix**2))
+
+    def with_variances(self, variances: FloatArray) -> Square:
+        """These on the diagonal (d,)."""
+        matrix = self.matrix.copy()
+        np.fill_diagonal(matrix, variances)
+        return Square(matrix)
+
+    def roots(self, unit: FloatArray, shrunk: Iterable[Shrunk]) -> Iterator[Root]:
+        """For each way to shrink it, diag(unit)·covariance^{−1/2}."""
+        values, vectors = np.linalg.eigh(self.matrix)
+        for each in shrunk:
+            roots = each.roots(values, values[-1], len(values))
+            root = unit[:, None] * ((vectors / roots) @ vectors.T)
+            root[:, unit == 0] = 0.0  # but for rounding it is
+            yield root
+
+
+@dataclass(frozen=True, eq=False)
+class Wide:
+    """A covariance diag(own) + TᵀT of fewer tokens T than coordinates."""
+
+    tokens: FloatArray  # T (m, d), in any units, each times the root of its share
+    gram: FloatArray  # TTᵀ (m, m)
+    own: FloatArray  # (d,), not 0 only where all tokens are 0
+
+    @classmethod
+    def of(cls, tokens: FloatArray) -> Wide:
+        return cls(tokens, tokens @ tokens.T, np.zeros(tokens.shape[1]))
+
+    @property
+    def sizes(self) -> tuple[FloatArray, float]:
+        """Its diagonal (d,), and the sum of the squares of all entries."""
+        return np.einsum("td,td->d", self.tokens, self.tokens), float(np.sum(self.gram**2))
+
+    def with_variances(self, variances: FloatArray) -> Wide:
+        """These on the diagonal (d,) where tokens are 0: elsewhere they are there."""
+        return replace(self, own=np.where(self.sizes[0] > 0, 0.0, variances))
+
+    def roots(self, unit: FloatArray, shrunk: Iterable[Shrunk]) -> Iterator[Root]:
+        """For each way to shrink it, diag(unit)·covariance^{−1/2}."""
+        values, turns = np.linalg.eigh(self.gram)
+        kept = values > values[-1] * len(values) * np.finfo(float).eps
+        values = values[kept]
+        vectors = self.tokens.T @ (turns[:, kept] / np.sqrt(values))  # (d, r), of length 1
+        largest = float(max(values.max(initial=0.0), self.own.max()))
+        for each in shrunk:
+            alone, along, none = (
+                1 / each.roots(part, largest, len(self.own))
+                for part in (self.own, values, np.zeros(1))
+            )
+            scaled = unit[:, None] * vectors * (along - none)
+            yield LowRank(unit * alone, scaled, vectors)
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Mean and covariance of tokens, and how much Ledoit and Wolf would shrink it."""
 
     units: Units
-    correlation: FloatArray  # (d, d); the covariance in units of deviations
+    covariances: dict[Target, Square | Wide]  # in the target's units
     shrinkage: dict[Target, float]
 
     @classmethod
@@ -73,25 +160,33 @@ class Moments:
         Where these do not vary, units are those of bags with a weight in `others`.
         """
         units = Units.of(bags, weights)
-        if others is not None and not units.deviation.all():
+        still = units.deviation == 0
+        if others is not None and still.any():
             units = units.or_else(Units.of(bags, others))
         per_deviation = inverse(units.deviation)
         ratios = {target: _ratio(units, target) for target in TARGETS}
         squared = np.stack([ratio**2 for ratio in ratios.values()], axis=1)  # (d, targets)
-        correlation = np.zeros((bags.dim, bags.dim))
-        count, lengths = 0, np.zeros(len(TARGETS))  # ‖x‖⁴ on average
+        count, lengths = int(bags.lengths[weights > 0].sum()), np.zeros(len(TARGETS))
+        correlation = np.zeros((bags.dim, bags.dim)) if count >= bags.dim else None
+        few = []  # tokens, where there are fewer than coordinates
         for tokens, share in bags.counted(weights):
             tokens = (tokens - units.mean) * per_deviation
-            correlation += (tokens * share[:, None]).T @ tokens
-            lengths += share @ (tokens**2 @ squared) ** 2
-            count += len(tokens)
-        shrinkage = {
-            target: _ledoit_wolf(np.outer(ratio, ratio) * correlation, length, count)
-            for (target, ratio), length in zip(ratios.items(), lengths, strict=True)
-        }
-        # where noise does not vary there is no scale but that of the other coordinates
-        np.fill_diagonal(correlation, 1.0)
-        return cls(units, correlation, shrinkage)
+            lengths += share @ (tokens**2 @ squared) ** 2  # ‖x‖⁴ on average
+            if correlation is None:
+                few.append(np.where(still, 0.0, tokens * np.sqrt(share)[:, None]))
+            else:
+                correlation += (tokens * share[:, None]).T @ tokens
+        covariances, shrinkage = {}, {}
+        for (target, ratio), length in zip(ratios.items(), lengths, strict=True):
+            covariance = (
+                Wide.of(np.concatenate(few) * ratio)
+                if correlation is None
+                else Square(np.outer(ratio, ratio) * correlation)
+            )
+            shrinkage[target] = _ledoit_wolf(*covariance.sizes, length, count)
+            # where noise does not vary there is no scale but that of the other coordinates
+            covariances[target] = covariance.with_variances(ratio**2)
+        return cls(units, covariances, shrinkage)
 
     def whitening(self, target: Target = "deviations", least: float = 0.0) -> Whitening:
         """By the covariance shrunk so."""
@@ -100,19 +195,14 @@ class Moments:
 
     def whitenings(self, shrinkings: Sequence[Shrinking]) -> Iterator[tuple[Shrinking, Whitening]]:
         """For each, none of them without a target, the whitening by the covariance shrunk so."""
-        for target, same in groupby(shrinkings, key=lambda shrinking: shrinking.target):
+        for target, group in groupby(shrinkings, key=lambda shrinking: shrinking.target):
             assert target is not None
-            ratio = _ratio(self.units, target)
+            same, ratio = list(group), _ratio(self.units, target)
             per_unit = ratio * inverse(self.units.deviation)
             level = float(np.mean(ratio[ratio > 0] ** 2)) if ratio.any() else 1.0
-            values, vectors = np.linalg.eigh(np.outer(ratio, ratio) * self.correlation)
-            for shrinking in same:
-                part = max(self.shrinkage[target], shrinking.least)
-                shrunk = (1 - part) * values + part * level
-                floor = shrunk[-1] * len(shrunk) * np.finfo(float).eps
-                shrunk = np.where(shrunk > floor, shrunk, level)
-                root = per_unit[:, None] * ((vectors / np.sqrt(shrunk)) @ vectors.T)
-                root[:, per_unit == 0] = 0.0  # but for rounding it is
+            shrunk = [Shrunk(max(self.shrinkage[target], each.least), level) for each in same]
+            roots = self.covariances[target].roots(per_unit, shrunk)
+            for shrinking, root in zip(same, roots, strict=True):
                 yield shrinking, Whitening(self.units.mean, root)
 
 
@@ -122,15 +212,14 @@ def _ratio(units: Units, target: Target) -> FloatArray:
     return units.deviation * inverse(unit)
 
 
-def _ledoit_wolf(covariance: FloatArray, fourth: float, count: int) -> float:
+def _ledoit_wolf(diagonal: FloatArray, squares: float, fourth: float, count: int) -> float:
     """Part of a covariance of `count` tokens that is best replaced by a multiple of the identity.
 
-    `fourth` is the mean of the fourth power of their length. O. Ledoit and M. Wolf, J. Multivariate
-    Analysis 88 (2004), 365: noise of the covariance over its distance from the target.
+    `squares` is the sum of the squares of its entries, `fourth` the mean of the fourth power of
+    the tokens' length. O. Ledoit and M. Wolf, J. Multivariate Analysis 88 (2004), 365: noise of the
+    covariance over its distance from the target.
     """
-    diagonal = np.diag(covariance)
     live = int(np.count_nonzero(diagonal))
-    squares = float(np.sum(covariance**2))
     apart = squares - float(diagonal.sum()) ** 2 / live if live else 0.0
     noise = (fourth - squares) / count
     return min(noise / apart, 1.0) if apart > 0 and noise > 0 else float(noise > 0)

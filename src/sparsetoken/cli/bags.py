@@ -45,7 +45,8 @@ class Fit:
     """Those to compare, as attention,joint; else all that suit the bags and do not take by far the
     most time."""
     pooling: Literal["best", "pooled", "attention", "joint", "vectorized", "statistics"] = "best"
-    """The classifier to save; best is the one with the least cross-validated error."""
+    """The classifier to save; best is the one with the least cross-validated error, vectorized only
+    if it is so by more than its standard error."""
     target_error: float | None = None
     """Also plan for this error: how many labelled bags does it take?"""
     target_auc: float | None = None
@@ -85,7 +86,12 @@ class Fit:
             )
         comparison: Any = table.to_dict("records")
         answer: Row = {"bags": len(bags), "dim": bags.dim, "positive": signal}
-        answer["comparison"] = self._shown(comparison)
+        answer["comparison"] = comparison
+        shown: Any = table.drop(columns=["failure", "best"]).to_dict("records")
+        self._shown(shown)
+        for row in comparison:
+            if row["failure"]:
+                self._say(f"{row['pooling']} has no numbers: {row['failure']}.")
         if not poolings and "vectorized" not in set(table.pooling):
             self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
@@ -157,7 +163,10 @@ class Fit:
     def _chosen(self, table: pd.DataFrame) -> str:
         names = list(table.pooling[1:])
         if self.pooling == "best":
-            return str(table[1:].sort_values("error", kind="stable").pooling.iloc[0])
+            if not table.best.any():
+                why = "; ".join(table.failure[1:])
+                raise st.ConvergenceError(f"fit: no pooling arrives: {why}")
+            return str(table.pooling[table.best].iloc[0])
         if self.pooling not in names:
             raise InvalidInput(
                 f"fit: pooling must be one of {', '.join(names)} for these bags, got "

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sparsetoken.fitting.groups import Groups
+from sparsetoken.fitting.low_rank import LowRank
 from sparsetoken.model.losses import Loss
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import ConvergenceError
@@ -45,7 +46,7 @@ def train_jointly(
     query_ridge: float,
     *,
     weights: FloatArray | None = None,
-    root: FloatArray | None = None,
+    root: FloatArray | LowRank | None = None,
     centre: FloatArray | None = None,
     inverse_temperature: float = 1.0,
     start: tuple[FloatArray, FloatArray, float] | None = None,
@@ -72,7 +73,7 @@ def train_jointly(
     from scipy.optimize import minimize
 
     n, dim = len(labels), groups.dim
-    root = np.eye(dim) if root is None else root
+    root = LowRank.identity(dim) if root is None else root
     centre = np.zeros(dim) if centre is None else centre
     shares = np.full(n, 1 / n) if weights is None else weights / weights.sum()
 

@@ -243,8 +243,8 @@ class QueryTuner(Tuner):
         self, task: Task, n: float, share: float, sharpness: float, queries: int
     ) -> list[Draft]:
         """A draft for each of a few queries, the middle one first; all on the same atoms."""
-        query_count = min(max(share * n, 1.0), n - 2)  # as `predict` has it, but for rounding
-        counts = query_count, n - query_count
+        query_count = self.query_count(n, share)
+        counts = query_count, self.readout_count(n, query_count)
         protocol = self.protocol(task, counts, sharpness)
         drawn = spread_queries(task, protocol, self.setting.dim, counts[0], _normals())
         nodes = [
@@ -259,10 +259,18 @@ class QueryTuner(Tuner):
         ]
 
     def predict(self, task: Task, n: int, knobs: Knobs) -> Tuned:
-        query_count = min(max(round(knobs.share * n), 1), n - 2)
-        counts = query_count, n - query_count
+        query_count = round(self.query_count(n, knobs.share))
+        counts = query_count, round(self.readout_count(n, query_count))
         protocol = replace(self.protocol(task, counts, knobs.sharpness), ridge=knobs.ridge)
         return self._predicted(task, protocol, counts, knobs)
+
+    def query_count(self, n: float, share: float) -> float:
+        """Samples that teach the query."""
+        return min(max(share * n, 1.0), n - 2)
+
+    def readout_count(self, n: float, query_count: float) -> float:
+        """Samples that teach the readout."""
+        return n - query_count
 
     def limit(self, task: Task) -> float:
         """Cosine 1, the best sharpness, the best ridge.
