@@ -164,6 +164,10 @@ class Bags(Groups):
             if kept.any():
                 yield np.asarray(self.tokens[rows][kept], dtype=float), share[kept]
 
+    def count(self, weights: FloatArray) -> int:
+        """How many tokens `counted` has."""
+        return int(self.lengths[weights > 0].sum())
+
     def covariance(self) -> tuple[FloatArray, FloatArray]:
         """Mean (d,) and covariance (d, d) of all tokens."""
         mean = self.tokens.mean(axis=0, dtype=float)

@@ -69,6 +69,9 @@ class RepeatedBags(Bags):
         once: FloatArray = np.bincount(self.index, shares, len(self.rows)).astype(float)
         yield from self._once.counted(once)
 
+    def count(self, weights: FloatArray) -> int:
+        return len(np.unique(self.index[self.spread(weights) > 0]))
+
 
 def repeated(bags: Bags) -> tuple[IntArray, IntArray] | None:
     """Where each different token occurs first (D,), and which of these each token is (N,).

@@ -166,7 +166,7 @@ class Moments:
         per_deviation = inverse(units.deviation)
         ratios = {target: _ratio(units, target) for target in TARGETS}
         squared = np.stack([ratio**2 for ratio in ratios.values()], axis=1)  # (d, targets)
-        count, lengths = int(bags.lengths[weights > 0].sum()), np.zeros(len(TARGETS))
+        count, lengths = bags.count(weights), np.zeros(len(TARGETS))
         correlation = np.zeros((bags.dim, bags.dim)) if count >= bags.dim else None
         few = []  # tokens, where there are fewer than coordinates
         for tokens, share in bags.counted(weights):
