@@ -125,13 +125,15 @@ def _verdicts(groups: list[Group]) -> list[str]:
     )
     own = tuple(name for name in OURS if name != CHOICE)
     for group in groups:
-        rival, best = group.best(SIMPLE), group.best(own)
-        if rival is None or best is None:
+        rival, best, choice = (group.best(names) for names in (SIMPLE, own, (CHOICE,)))
+        if rival is None or (best is None and choice is None):
             continue
-        texts = _verdict(*group.difference(best, rival))
-        chosen = group.best((CHOICE,)) is not None
-        texts += _verdict(*group.difference(CHOICE, rival)) if chosen else ["", ""]
-        lines.append(_line(group.label, rival, best, *texts))
+        texts = [
+            text
+            for name in (best, choice)
+            for text in (_verdict(*group.difference(name, rival)) if name else ["", ""])
+        ]
+        lines.append(_line(group.label, rival, best or "", *texts))
     return lines
 
 

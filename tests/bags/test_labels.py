@@ -261,7 +261,7 @@ def test_a_rehearsal_is_about_right(monkeypatch):
     def seconds(classifier, bags, labels):
         return spent[comparison.ESTIMATORS.kind(classifier)](len(bags.tokens))
 
-    monkeypatch.setattr(comparison, "_seconds", seconds)
+    monkeypatch.setattr(comparison, "_tried", seconds)
     tokens, labels = np.ones((200, 6, 2)), np.arange(200) % 2
     answer = st.rehearse_poolings(tokens, labels, folds=4, poolings=spent)
     expected = {name: 4 * cost(200 * 6 * 3 / 4) for name, cost in spent.items()}
