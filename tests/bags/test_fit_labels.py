@@ -54,10 +54,11 @@ def test_the_label_is_chosen(files, capsys):
 
 
 def test_the_label_is_said_and_so_is_what_is_done(files, capsys):
-    """With no4, which the alphabet takes, there is no signal."""
+    """With no4, which the alphabet takes, theory is wrong, and what was measured is said."""
     seen = fit(files, capsys, "four.npz", "--poolings", "attention")
     assert "those labelled no4; --positive has4 takes others" in seen.out
-    assert "No signal was found" in seen.out
+    assert "A signal is there" in seen.out
+    assert "theory alone is too bad for attention" in seen.out
     assert "attention" in seen.err and "2/2" in seen.err
     assert "estimating what is in the bags" in seen.err
 
