@@ -56,6 +56,7 @@ FEWER_SEEDS = 2  # for variants of a source
 TRAINING_SETS = {300: 4, 1000: 2, 3000: 1}  # of which the truth is a mean
 SPLITS = 10  # of bags that are collected, of which it is one
 TEST_BAGS = 4000
+FEWEST = 8  # bags of each class, that a pilot needs
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,12 @@ WORLDS: dict[str, World] = {
 
 
 def rows_of(bags: Pool | Collection, size: int, seed: int, truth: dict) -> list[dict]:
-    """All that the forecasts of one pilot are made of; a single row where no signal is found."""
-    pilot = st.estimate_task(*bags.bags(size, size, seed))
+    """All that the forecasts of one pilot are made of; a single row where no signal is found, or
+    where there are too few bags of a class."""
+    tokens, labels = bags.bags(size, size, seed)
+    if min(np.sum(labels > 0), np.sum(labels < 0)) < FEWEST:
+        return [{"found": False}]
+    pilot = st.estimate_task(tokens, labels)
     common = {"evidence": pilot.evidence, "found": pilot.found, "fits": pilot.fits}
     if not pilot.found:
         return [common]

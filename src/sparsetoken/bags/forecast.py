@@ -59,8 +59,8 @@ class Doubt(NamedTuple):
 
 
 DOUBTS = {
-    "attention": Doubt(error=0.5, gain=0.3, dimension=0.0, drift=0.1),
-    "pooled": Doubt(error=0.06, gain=0.0, dimension=0.6, drift=0.06),
+    "attention": Doubt(error=0.5, gain=0.3, dimension=0.0, drift=0.09),
+    "pooled": Doubt(error=0.1, gain=0.0, dimension=0.65, drift=0.07),
 }
 LEAST_POWER = 0.8  # at least, or the check says nothing
 _SIGNIFICANT = 1.645  # standard errors, one-sided 5 %
