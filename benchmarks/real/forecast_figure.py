@@ -31,7 +31,7 @@ def draw(rows: pd.DataFrame, worlds: list[str], path: Path) -> None:
                 axis.plot(places, here.forecast, "o", color=colour, markersize=2.5)
         axis.set_xscale("log")
         axis.set_yscale("log")
-        axis.set_ylim(max(1e-3, 0.5 * rows[rows.world == world].truth.min()), 0.6)
+        axis.set_ylim(max(1e-3, 0.4 * rows[rows.world == world].truth.min()), 0.6)
         axis.set_xticks([300, 1000, 3000], ["300", "1000", "3000"])
         axis.minorticks_off()
         ticks = [tick for tick in (0.003, 0.01, 0.03, 0.1, 0.3) if tick > axis.get_ylim()[0]]
