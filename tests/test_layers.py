@@ -51,7 +51,7 @@ ROOMS = {
     "bags": (
         "bags repeats mixture units training_data token_maps whitening poolings statistics "
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
-        "measured forecast findings pilot saved_models storage"
+        "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import ndtri
 from sources import SOURCES
 
-from sparsetoken.bags.forecast import DOUBTS, Anchor, Doubt
+from sparsetoken.bags.anchors import DOUBTS, Anchor, Doubt
 
 LEVEL = 0.9
 MODEL = "model"  # the family of bags that are of no real source

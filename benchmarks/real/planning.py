@@ -12,7 +12,7 @@ forecast beside theory alone, the pilot's own cross-validated error, and a power
 two and of four fifths of the bags.
 
 Forecasts have three numbers for each classifier that were learned from such rows
-(`sparsetoken.bags.forecast.DOUBTS`). The summary learns them anew for each family of sources, from
+(`sparsetoken.bags.anchors.DOUBTS`). The summary learns them anew for each family of sources, from
 the rows of all other families: a forecast that it judges has seen nothing of the family. It also
 prints what all rows together teach, which is what the package has. Bags of the model itself teach
 nothing, and are judged apart.

@@ -11,7 +11,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import sparsetoken as st
-from sparsetoken.bags.forecast import Anchor, Doubt, Scale, _crossing
+from sparsetoken.bags.anchors import Anchor, Doubt, Scale
+from sparsetoken.bags.forecast import _crossing
 from sparsetoken.bags.measured import Measured, rank_surplus
 from sparsetoken.support.errors import InvalidInput
 

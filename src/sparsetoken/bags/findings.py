@@ -7,18 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsetoken.bags.anchors import LEAST_POWER, Anchor, anchor_words, disagreements
 from sparsetoken.bags.diagnosis import Diagnosis
-from sparsetoken.bags.forecast import (
-    LEAST_DIM,
-    LEAST_POWER,
-    Anchor,
-    PilotPlan,
-    anchor_words,
-    anchors_of,
-    disagreements,
-    error_setting,
-    forecasts,
-)
+from sparsetoken.bags.forecast import LEAST_DIM, PilotPlan, anchors_of, error_setting, forecasts
 from sparsetoken.bags.measured import Measured
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task

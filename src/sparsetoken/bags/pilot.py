@@ -7,46 +7,43 @@ directions learned apart,
 
     strength: mean δ/s, standard deviation √(τ² − 1)/s;    sparsity R.
 
-The noise is whitened as makes positive bags clearest: as Ledoit and Wolf say, or shrunk further.
-Intervals are those of the jackknife over blocks of bags, in which everything is learned anew, and
+The noise is whitened, and the form of the signal chosen, as tells positive bags best
+(`estimate.py`). There is a signal if bags are told apart by directions or by classifiers that have
+not seen them. Intervals are those of the jackknife over blocks of bags, in which everything is learned anew, and
 for R of the likelihood.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from sparsetoken.bags.anchors import Anchor
 from sparsetoken.bags.bags import Bags, two_classes
 from sparsetoken.bags.diagnosis import diagnosed
+from sparsetoken.bags.estimate import Estimate, best_estimate
 from sparsetoken.bags.findings import SURE, Interval, MatrixInterval, Pilot
-from sparsetoken.bags.forecast import Anchor, anchors_of, error_setting
+from sparsetoken.bags.forecast import anchors_of, error_setting
 from sparsetoken.bags.likelihood import (
-    Levels,
     NoiseDensity,
     Signal,
     fit_signal,
     refit,
-    refit_freely,
 )
 from sparsetoken.bags.measured import largest, measured_curve, rank_surplus
 from sparsetoken.bags.training_data import TrainingData
-from sparsetoken.bags.views import Split, View, levels_of, splits
-from sparsetoken.bags.whitening import TARGETS, Moments, Shrinking
+from sparsetoken.bags.views import Split, View, levels_of
+from sparsetoken.bags.whitening import Moments, Shrinking
 from sparsetoken.model.task import Task
-from sparsetoken.support.arrays import BoolArray, FloatArray
+from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 
-_SHRINKINGS = tuple(
-    Shrinking(target, least) for target in TARGETS for least in (0.0, 0.3, 0.6, 1.0)
-)
 _FEWEST = 8  # bags of each class
-_LEAST_AGREEMENT = 0.01  # s²: directions that agree less say nothing of the signal
 
 
 def estimate_task(
@@ -116,7 +113,7 @@ def estimate_task(
             f"{data.fewest}"
         )
     with one_blas_thread():
-        seen = max((_Estimate.of(data, each) for each in _SHRINKINGS), key=_Estimate.recognition)
+        seen = best_estimate(data)
         others = [seen.without(data, block) for block in data.folds(blocks)]
         evidence, *gain = np.mean([_held_out(part) for part in seen.splits], axis=0).tolist()
         noise = bags[labels < 0]
@@ -157,87 +154,7 @@ def estimate_task(
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Estimate:
-    """What some of the bags say, their noise whitened so."""
-
-    shrinking: Shrinking
-    splits: list[Split]
-    bags: Levels  # of both classes
-    positive: BoolArray  # which of them (b,)
-    signal: Signal
-    free: Signal  # with all parameters free
-    counts: tuple[int, ...]  # of tokens with the signal, nearly as likely
-    cosine: float
-
-    @classmethod
-    def of(cls, data: TrainingData, shrinking: Shrinking) -> _Estimate:
-        """From the bags that count; the signal that tells positive bags from others best."""
-        parts, bags, positive, cosine = _seen(data, shrinking)
-        fit = fit_signal(bags[positive])
-        signal = max(fit.forms, key=lambda form: _recognised(bags, positive, form))
-        return cls(shrinking, parts, bags, positive, signal, fit.free, fit.counts, cosine)
-
-    def without(self, data: TrainingData, block: BoolArray) -> _Estimate:
-        """The same from all bags but some, of the same R and near these parameters."""
-        parts, bags, positive, cosine = _seen(data.without(block), self.shrinking)
-        levels = bags[positive]
-        free = refit_freely(levels, self.free)
-        signal = free if self.signal == self.free else refit(levels, self.signal)
-        return replace(
-            self,
-            splits=parts,
-            bags=bags,
-            positive=positive,
-            signal=signal,
-            free=free,
-            cosine=cosine,
-        )
-
-    def recognition(self) -> float:
-        """How well positive bags are told from others."""
-        return _recognised(self.bags, self.positive, self.signal)
-
-    @property
-    def strength(self) -> float:
-        return self.signal.shift / self.cosine
-
-    @property
-    def spread(self) -> float:
-        return float(np.sqrt(self.signal.width**2 - 1)) / self.cosine
-
-    @property
-    def free_spread(self) -> float:
-        return float(np.sqrt(self.free.width**2 - 1)) / self.cosine
-
-
-def _seen(data: TrainingData, shrinking: Shrinking) -> tuple[list[Split], Levels, BoolArray, float]:
-    """Halves of the bags, all bags along the other half's direction, which are positive, and the
-    directions' cosine with the signal."""
-    parts = list(splits(data, shrinking))
-    views = [view for part in parts for view in part.views]
-    noise = NoiseDensity(np.concatenate([view.noise for view in views]))
-    agreement = float(np.mean([part.agreement for part in parts]))
-    cosine = float(np.sqrt(max(agreement, _LEAST_AGREEMENT)))
-    positive = np.concatenate([view.positive for view in views])
-    return parts, levels_of(views, noise, len(parts)), positive, cosine
-
-
-def _recognised(bags: Levels, positive: BoolArray, signal: Signal) -> float:
-    """Log likelihood of the labels, given the bags, beyond that of their shares alone; less ½·log n
-    for each parameter more (Bayes's information criterion).
-
-    What noise has as well, strange tokens in a few bags, is likely but does not tell a label.
-    """
-    count = float(bags.counted.sum())
-    share = float(bags.counted[positive].sum()) / count
-    logits = bags.log_likelihoods(signal) + np.log(share / (1 - share))
-    told = -np.logaddexp(0.0, np.where(positive, -logits, logits))
-    alone = np.log(np.where(positive, share, 1 - share))
-    return float(bags.counted @ (told - alone)) - 0.5 * float(np.log(count)) * signal.extras
-
-
-def _strength(seen: _Estimate, others: list[_Estimate], level: float) -> Interval:
+def _strength(seen: Estimate, others: list[Estimate], level: float) -> Interval:
     """On the logarithmic scale, for all R that are nearly as likely."""
     logs = [float(np.log(estimate.strength)) for estimate in (seen, *others)]
     value, low, high = _jackknifed(logs, level, least=-np.inf)
@@ -277,7 +194,7 @@ def _mean(values: Any, level: float) -> Interval:
     return Interval(value, value - half, value + half)
 
 
-def _task(seen: _Estimate, bags: Bags, labels: FloatArray) -> Task:
+def _task(seen: Estimate, bags: Bags, labels: FloatArray) -> Task:
     """With the whole numbers that are nearest."""
     length = max(1, round(float(bags.lengths.mean())))
     signal = seen.signal
