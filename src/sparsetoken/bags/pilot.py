@@ -9,8 +9,8 @@ directions learned apart,
 
 The noise is whitened, and the form of the signal chosen, as tells positive bags best
 (`estimate.py`). There is a signal if bags are told apart by directions or by classifiers that have
-not seen them. Intervals are those of the jackknife over blocks of bags, in which everything is learned anew, and
-for R of the likelihood.
+not seen them. Intervals are those of the jackknife over blocks of bags, in which everything is
+learned anew, and for R of the likelihood.
 """
 
 from __future__ import annotations
