@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import sparsetoken as st
-from sparsetoken.bags.anchors import Anchor, Doubt, Scale
+from sparsetoken.bags.anchors import Anchor, Doubt, Scale, anchor_words, disagreements
 from sparsetoken.bags.forecast import _crossing
 from sparsetoken.bags.measured import Measured, rank_surplus
 from sparsetoken.support.errors import InvalidInput
@@ -75,6 +75,13 @@ def test_a_fit_is_claimed_only_where_a_misfit_would_have_been_seen():
     assert anchor(0.1, 0.01, 0.1).fits
     assert not anchor(0.1, 0.05, 0.1).fits and anchor(0.1, 0.05, 0.1).power < 0.8
     assert not anchor(0.1, 0.01, 0.05).fits and not anchor(0.1, 0.01, 0.2).fits
+
+
+def test_sentences_have_values_of_the_metric_and_not_what_is_missing_to_its_best():
+    words = anchor_words(anchor(0.1, 0.02, 0.12), AUC)
+    assert "AUC 0.9 ± 0.02 measured, 0.88 by theory alone" in words
+    (sentence,) = disagreements([anchor(0.1, 0.01, 0.3)], AUC)
+    assert "theory alone is too bad" in sentence and "AUC 0.9 ± 0.01 measured, 0.7" in sentence
 
 
 def test_measured_values_are_those_of_the_scores():
@@ -154,6 +161,8 @@ def test_targets_take_bags_and_intervals_hold_the_value(pilot):
     assert reach.best.classifier == "attention"
     never = pilot.plan(target_error=1e-6)
     assert never.best is None and "not in sight" in never.headline
+    early = min(option.low for option in never.options)
+    assert ("at the earliest" in never.headline) == (early < math.inf)
     area = pilot.plan(samples=300, metric="auc")
     assert 0.5 < area["attention"].low <= area["attention"].value <= area["attention"].high <= 1
 

@@ -102,6 +102,14 @@ def test_noise_without_variance():
     assert not flat.found
 
 
+def test_bags_that_nothing_could_confuse():
+    """Tokens of noise do not vary at all: the strength has no bounds, the pilot has."""
+    labels = np.arange(60) % 2
+    pilot = st.estimate_task([np.full((5, 4), 1.0 + label) for label in labels], labels, blocks=3)
+    assert pilot.found and pilot.task.strength <= 1e6
+    assert pilot.plan(samples=100).best.value < 0.1
+
+
 def test_the_estimate_feeds_the_plan():
     task = st.Task(10, 2, 3.0, prevalence=0.4)
     pilot = pilot_of(task, 600, 30, seed=1)

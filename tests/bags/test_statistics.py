@@ -151,3 +151,9 @@ def test_forged_files_are_refused(ragged, tmp_path, change, words):
         np.savez(stream, **(arrays | change))
     with pytest.raises(InvalidInput, match=words):
         st.load_classifier(path)
+
+
+def test_tokens_that_are_all_the_same():
+    labels = np.repeat(["blend", "plain"], [53, 47])
+    classifier = st.StatisticsClassifier().fit([np.ones((5, 4))] * 100, labels)
+    assert set(classifier.predict([np.ones((5, 4))] * 3)) == {"blend"}

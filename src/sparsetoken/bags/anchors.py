@@ -31,6 +31,8 @@ from typing import NamedTuple
 
 from scipy.special import ndtr, ndtri
 
+from sparsetoken.planning.metrics import Metric
+
 
 class Doubt(NamedTuple):
     """How far theory is off on real bags, in deviates."""
@@ -146,24 +148,30 @@ class Anchor(NamedTuple):
         return near and self.power >= LEAST_POWER
 
 
-def anchor_words(anchor: Anchor, metric: str) -> str:
+def anchor_words(anchor: Anchor, metric: Metric) -> str:
     """Theory beside measurement, in a sentence."""
     moved = anchor.scale.badness(anchor.scale.deviate(anchor.theory) + anchor.move(anchor.samples))
     return (
-        f"{anchor.classifier} on {anchor.samples} of the pilot's bags: {metric} "
-        f"{anchor.measured:.3g} ± {anchor.standard_error:.2g} measured, {anchor.theory:.3g} by "
-        f"theory alone; forecasts set out from {moved:.3g}."
+        f"{anchor.classifier} trained on {anchor.samples} of the pilot's bags: "
+        f"{_both(anchor, metric)}; forecasts set out from {metric.badness(moved):.3g}."
     )
 
 
-def disagreements(anchors: Sequence[Anchor], metric: str) -> Iterator[str]:
+def disagreements(anchors: Sequence[Anchor], metric: Metric) -> Iterator[str]:
     """Where theory is not what was measured, by more than chance; and what that does."""
     for anchor in anchors:
         if abs(anchor.offset) > max(_SIGNIFICANT * anchor.error, _TOLERATED):
             side = "good" if anchor.offset < 0 else "bad"
             yield (
-                f"theory alone is too {side} for {anchor.classifier}: {metric} "
-                f"{anchor.theory:.3g} for {anchor.samples} bags, {anchor.measured:.3g} ± "
-                f"{anchor.standard_error:.2g} measured; forecasts are moved to what was measured, "
-                "and what they say of more bags is less certain"
+                f"theory alone is too {side} for {anchor.classifier}: for {anchor.samples} bags "
+                f"{_both(anchor, metric)}; forecasts are moved to what was measured, and what they "
+                "say of more bags is less certain"
             )
+
+
+def _both(anchor: Anchor, metric: Metric) -> str:
+    """Values of the metric, not badnesses."""
+    return (
+        f"{metric.words} {metric.badness(anchor.measured):.3g} ± {anchor.standard_error:.2g} "
+        f"measured, {metric.badness(anchor.theory):.3g} by theory alone"
+    )

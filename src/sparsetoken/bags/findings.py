@@ -134,7 +134,7 @@ class Pilot:
         answer = PilotPlan(asked, options, anchors, self.level, ())
         best = answer.best
         warnings = () if best is None else best.warnings
-        warnings += tuple(disagreements(anchors, asked.setting.metric.words))
+        warnings += tuple(disagreements(anchors, asked.setting.metric))
         return replace(answer, warnings=warnings)
 
     def summary(self) -> str:
@@ -168,7 +168,7 @@ class Pilot:
             f"A signal is there: evidence {self.evidence:.1f} standard errors; {self._kind}."
         )
         lines += [f"The model does not fit: {problem}." for problem in self.diagnosis.problems]
-        lines += [anchor_words(anchor, "test error") for anchor in self.anchors]
+        lines += [anchor_words(anchor, self.setting.metric) for anchor in self.anchors]
         lines.append(self._verdict())
         return "\n".join(lines)
 
@@ -193,7 +193,7 @@ class Pilot:
         seen = f"predictions wrong by a factor of two would have been seen with {power:.0%} chance"
         if self.fits:
             return f"The model fits, and predicts what was measured; {seen}."
-        wrong = list(disagreements(self.anchors, "test error"))
+        wrong = list(disagreements(self.anchors, self.setting.metric))
         if wrong:
             return "\n".join(f"The model does not fit: {sentence}." for sentence in wrong)
         if power < LEAST_POWER:

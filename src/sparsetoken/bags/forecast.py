@@ -92,7 +92,13 @@ class PilotPlan:
         asked, best = self.question, self.best
         metric, target = asked.setting.metric.words, asked.target
         if best is None:
-            return f"A {metric} of {target:g} is not in sight for bags like these."
+            earliest = min(option.low for option in self.options)
+            hope = (
+                f" (with {earliest:.0f} labelled bags at the earliest)"
+                if earliest < math.inf
+                else ""
+            )
+            return f"A {metric} of {target:g} is not in sight for bags like these{hope}."
         if target is None:
             answer = f"{asked.samples} labelled bags give {metric} {best}"
         else:
@@ -109,7 +115,7 @@ class PilotPlan:
     def __str__(self) -> str:
         import pandas as pd
 
-        metric = self.question.setting.metric.words
+        metric = self.question.setting.metric
         table = pd.DataFrame([option._asdict() for option in self.options])
         table = table.drop(columns="warnings")
         paragraphs = [self.headline, table_text(table)]

@@ -38,6 +38,7 @@ _MOST_PRODUCTS = 100_000  # of tokens and R, up to which e_R is computed
 # Log likelihood by which the ends of a 90 % interval of R are below the maximum: half of χ²₁ for a
 # likelihood that knows the noise; twice that for one that estimates it and sees bags several times.
 _BELOW = 2.7
+_STRONGEST = 1e3  # strength in a task: beyond it nothing is told apart any better
 _NO_SHARE = 1e-4  # z below it is none: no pilot has so many bags
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -106,13 +107,15 @@ class Signal:
 
         What τ² is beyond the noise's 1 is the variance of strength; silent bags have strength 0.
         """
-        mean = self.shift / cosine
+        mean = min(self.shift / cosine, _STRONGEST)
         spread = np.sqrt(max(self.width**2 - 1, 0.0)) / cosine
         if spread == 0 and self.silent == 0:
             return float(mean)
         at, weights = np.polynomial.hermite_e.hermegauss(nodes if spread > 0 else 1)
         atoms = {0.0: self.silent} if self.silent > 0 else {}
-        for value, weight in zip(np.maximum(mean + spread * at, 0.0), weights, strict=True):
+        for value, weight in zip(
+            np.clip(mean + spread * at, 0.0, _STRONGEST), weights, strict=True
+        ):
             share = (1 - self.silent) * float(weight / weights.sum())
             atoms[float(value)] = atoms.get(float(value), 0.0) + share
         return Discrete(tuple(atoms), tuple(atoms.values()))
@@ -212,7 +215,7 @@ def fit_signal(levels: Levels) -> Fit:
         if fallen == 2:
             break
     full = profile[best]
-    near = [count for count, (height, _) in profile.items() if height > full[0] - _BELOW]
+    near = [count for count, (height, _) in profile.items() if height >= full[0] - _BELOW]
     price = np.log(max(float(levels.counted.sum()), 2.0))  # of a parameter
     simple = (
         _likeliest(levels, replace(full[1], width=1.0, silent=0.0), spread=False, silent=False),

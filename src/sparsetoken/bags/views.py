@@ -23,6 +23,7 @@ from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
 
 # Ways to halve the bags. Fewer where they hold so many tokens that one way takes seconds.
 _SPLITS, _MOST_TOKENS = 4, 1 << 18
+_FURTHEST = 1e8  # deviations of noise, beyond which all tokens are alike: noise may not vary at all
 _ROUNDS = 1  # of expectation and maximisation; more change nothing
 
 
@@ -71,6 +72,7 @@ def _split(data: TrainingData, shrinking: Shrinking, halves: tuple[BoolArray, Bo
         centred = (noise - noise.mean(axis=0)) / spread
         agreement += 0.5 * float(np.mean(centred[:, 0] * centred[:, 1]))
         level = (along[rows, 1 - own] - noise[:, 1 - own].mean()) / spread[1 - own]
+        level = np.clip(level, -_FURTHEST, _FURTHEST)
         views.append(View(level, data.bags.lengths[half], data.labels[half] > 0))
     return Split((views[0], views[1]), agreement)
 

@@ -208,12 +208,12 @@ class Factored:
         self.total = float(curvature.sum())
         self.lift = features.T @ curvature  # h
         hessian = algebra.outer_gram(xp, features * xp.sqrt(curvature)[:, None])
+        largest = float(xp.max(xp.abs(hessian)))
         hessian -= self.lift[:, None] * (self.lift[None, :] / self.total)
         algebra.add_to_diagonal(hessian, objective.ridge)
         try:
             self.root = algebra.cholesky(xp, hessian)
         except algebra.SingularError:  # to rounding: a little more on the diagonal
-            largest = float(xp.max(xp.abs(hessian)))
             epsilon = float(xp.finfo(hessian.dtype).eps)
             algebra.add_to_diagonal(hessian, 100 * epsilon * largest * hessian.shape[0])
             self.root = algebra.cholesky(xp, hessian)
