@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm, t
 
 import sparsetoken as st
+from sparsetoken.bags.estimate import _recognised
 from sparsetoken.bags.likelihood import Levels, NoiseDensity, Signal, fit_signal
 
 
@@ -97,3 +98,18 @@ def test_strengths_have_the_mean_and_spread_of_the_signal():
     )
     assert Signal(6.0, 1.0, 1, 0.0).strengths(0.8) == pytest.approx(7.5)
     assert st.Task(10, 1, law).varies
+
+
+def test_the_signal_is_what_tells_labels_and_not_strange_tokens_of_either_class():
+    """A tenth of all bags has a token far off: likely with a signal like that, and no signal."""
+    rng = np.random.default_rng(0)
+    tokens = rng.standard_normal((400, 8))
+    positive = np.arange(400) < 200
+    tokens[positive, 0] += 3.0
+    tokens[::10, 1] = rng.normal(40.0, 5.0, 40)
+    density = NoiseDensity(rng.standard_normal(4000))  # knows of none of them
+    flat = tokens.ravel()
+    bags = Levels(density.log(flat), flat, np.full(400, 8), np.ones(400))
+    shift, strange = Signal(3.0, 1.0, 1, 0.0), Signal(40.0, 5.0, 1, 0.9)
+    assert bags[positive].height(strange) > bags[positive].height(shift)
+    assert _recognised(bags, positive, shift) > 50 > 0 > _recognised(bags, positive, strange)
