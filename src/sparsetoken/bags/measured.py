@@ -15,8 +15,8 @@ from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
 
 CLASSIFIERS = ("attention", "pooled")  # that are measured, and forecast
 _FOLDS = 5
-# Which bags are held out together changes the error of 100 bags by three quarters of its standard
-# error. So it is a mean over several ways to fold few bags, and over one of so many as these.
+# Which bags are held out together changes the error of a hundred bags nearly as much as which bags
+# there are. So it is a mean over several ways to fold few bags, and over one of so many as these.
 _ENOUGH, _MOST_WAYS = 600, 5
 _BLOCKS = 20  # of the jackknife
 _QUARTERS = 4  # of lengths

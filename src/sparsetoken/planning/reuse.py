@@ -2,9 +2,9 @@ r"""Attention whose query and readout learn from the same samples, as classifier
 
 The paper's protocol splits n samples, and its theory needs that: a readout must not meet samples
 that have taught the query. Classifiers of bags reuse them all. About the same error is that of n
-samples for the query and n others for the readout (tests/planning/test_reuse.py sets it beside
-`AttentionClassifier` on bags of the model: 3 to 12 % above what comes true, where the best split is
-4 to 45 % above it). There is no share to tune, so that the search is one over the sharpness alone.
+samples for the query and n others for the readout: within 15 % of what `AttentionClassifier` does
+on bags of the model, and nearer than the best split (tests/planning/test_reuse.py). There is no
+share to tune, so that the search is one over the sharpness alone.
 """
 
 from __future__ import annotations
