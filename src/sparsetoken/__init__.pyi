@@ -18,6 +18,8 @@ from .bags.pilot import estimate_task as estimate_task
 from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader
 from .bags.readers.loading import load_bags as load_bags
+from .bags.source import BagFormat as BagFormat
+from .bags.source import BagSource as BagSource
 from .bags.storage import load_classifier as load_classifier
 from .bags.storage import save_classifier as save_classifier
 from .bags.token_maps import NystroemMap as NystroemMap

@@ -129,6 +129,10 @@ class Bags(Groups):
         tokens = np.concatenate(parts) if parts else self.tokens[:0]
         return Bags(tokens, _ends(self.lengths[index]))
 
+    def load(self) -> Bags:
+        """These: they are in memory."""
+        return self
+
     def split(self, values: FloatArray) -> list[FloatArray]:
         """Values of all tokens (N,) by bags: arrays (L_i,)."""
         return np.split(values, self.offsets[1:-1])

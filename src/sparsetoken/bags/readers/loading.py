@@ -6,7 +6,7 @@ to the command line:
     class Folder:  # a reader of your own
         layout = "folders of npy files, a bag each"
         def can_read(self, path): ...
-        def read(self, path): ...  # bags and labels, or None for labels
+        def read(self, path): ...  # Bags or a BagSource, and labels or None
 
     st.READERS.register("folder", Folder)
 """
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
 from sparsetoken.bags.readers.npz import Npz
+from sparsetoken.bags.source import BagSource
 from sparsetoken.model.names import Names
 from sparsetoken.support.errors import InvalidInput
 
@@ -39,8 +40,8 @@ class Reader(Protocol):
         """Whether this file or folder, which is there, is one of its own; at a glance."""
         ...
 
-    def read(self, path: Path) -> tuple[Bags, NDArray[Any] | None]:
-        """The bags, and their labels (n,) if there are any."""
+    def read(self, path: Path) -> tuple[Bags | BagSource, NDArray[Any] | None]:
+        """The bags, or a source that reads them when asked; labels (n,) if there are any."""
         ...
 
 
@@ -82,7 +83,8 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
         readers = [READERS.make(name) for name in READERS]
         for reader in readers:
             if reader.can_read(place):
-                return LabelledBags(*reader.read(place))
+                bags, labels = reader.read(place)
+                return LabelledBags(bags.load(), labels)
         layouts = "; ".join(reader.layout for reader in readers)
         raise InvalidInput(f"bags must be in a layout that is known ({layouts}), this is not")
 
