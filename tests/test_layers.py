@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "support": (
-        "errors checks estimate arrays blas processes progress text whole_files numerics plugins"
+        "errors checks estimate arrays devices blas processes progress text whole_files numerics "
+        "plugins"
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
@@ -49,7 +50,8 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
-        "bags source repeats mixture units training_data token_maps whitening poolings statistics "
+        "stacks summary bags source repeats mixture units training_data token_maps noise whitening "
+        "poolings statistics "
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
