@@ -139,9 +139,11 @@ class Bags(Groups):
         """These: they are in memory."""
         return self
 
-    def stacks(self, device: str | None = None) -> Iterator[Stack]:
-        """All bags, those of one length side by side, to be worked on where the device is."""
-        return stacks(self.tokens, self.offsets, device)
+    def stacks(self, device: str | None = None, chosen: IntArray | None = None) -> Iterator[Stack]:
+        """All or chosen bags, those of one length side by side, to be worked on on the device."""
+        if chosen is None:
+            chosen = np.arange(len(self))
+        return stacks(self.tokens, self.offsets, chosen, device)
 
     def run(self, kernel: Kernel[Any]) -> Arrays:
         """One pass: what the kernel makes of the parts, put together in their order."""

@@ -156,8 +156,7 @@ class NoiseKernel:
     def __call__(self, part: Bags, device: str | None) -> dict[int, NoisePart]:
         sums: dict[int, NoisePart] = {}
         for place in np.unique(self.cell_of[self.cell_of >= 0]):
-            chosen = self.cell_of == place
-            sums[int(place)] = self._sums(part[chosen], self.weights[chosen], int(place), device)
+            sums[int(place)] = self._sums(part, int(place), device)
         return sums
 
     def combined(self, results: Iterable[tuple[slice, dict[int, NoisePart]]]) -> Arrays:
@@ -171,8 +170,8 @@ class NoiseKernel:
             for name, array in zip(_SUMS, part, strict=True)
         }
 
-    def _sums(self, bags: Bags, weights: FloatArray, place: int, device: str | None) -> NoisePart:
-        """Of bags of one cell."""
+    def _sums(self, bags: Bags, place: int, device: str | None) -> NoisePart:
+        """Of the bags of one cell."""
         mean, deviation = self.means[place], self.deviations[place]
         # ‖(x − set's mean)·scale‖² = Σ a²z² + 2abz + b² with x = mean + deviation·z
         a = (self.scales * deviation).reshape(-1, bags.dim)
@@ -180,12 +179,12 @@ class NoiseKernel:
         constant, few = np.sum(b**2, axis=1), bool(self.few[place])
         products, fourth, rows = 0.0, 0.0, [np.zeros((0, bags.dim))]
         shares = [np.zeros(0)]
-        for stack in bags.stacks(device):
+        for stack in bags.stacks(device, np.flatnonzero(self.cell_of == place)):
             squares, lines, centre, per_unit, one = (
                 stack.on_device(values)
                 for values in (a.T**2, 2 * (a * b).T, mean, inverse(deviation), constant)
             )
-            weight = weights[stack.index]
+            weight = self.weights[stack.index]
             root = stack.on_device(np.sqrt(weight))[:, None, None]
             for tokens in stack.pieces():
                 z = (tokens - centre) * per_unit

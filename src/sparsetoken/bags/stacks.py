@@ -64,13 +64,13 @@ class Stack:
         return to_numpy(values)
 
 
-def stacks(tokens: NDArray[Any], offsets: IntArray, device: str | None = None) -> Iterator[Stack]:
-    """All bags of a part: tokens (N, d), bag i being tokens[offsets[i]:offsets[i + 1]]."""
-    lengths, dim = np.diff(offsets), tokens.shape[1]
-    order = np.argsort(lengths, kind="stable")
+def stacks(
+    tokens: NDArray[Any], offsets: IntArray, chosen: IntArray, device: str | None
+) -> Iterator[Stack]:
+    """Chosen bags of a part: tokens (N, d), bag i being tokens[offsets[i]:offsets[i + 1]]."""
+    lengths, dim = np.diff(offsets)[chosen], tokens.shape[1]
     for length in np.unique(lengths):
-        alike = order[np.searchsorted(lengths[order], length) :][: np.sum(lengths == length)]
-        step = max(1, _PIECE // (int(length) * dim))
+        alike, step = chosen[lengths == length], max(1, _PIECE // (int(length) * dim))
         for start in range(0, len(alike), step):
             index = alike[start : start + step]
             if index[-1] - index[0] == len(index) - 1:  # next to each other: nothing is copied

@@ -72,7 +72,8 @@ def summarise(stack: Stack) -> FloatArray:
     powers = space.zeros_like(space.stack([reach] * 4))
     for tokens in stack.pieces():
         scaled = (tokens - middle[:, None]) * per_reach[:, None]
-        square = scaled * scaled
-        for power, values in enumerate((scaled, square, square * scaled, square * square)):
+        values = scaled
+        for power in range(4):
             powers[power] += space.sum(values, axis=1)
+            values = values * scaled
     return stack.numbers(space.concat([least[None], greatest[None], powers / stack.length]))
