@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "support": (
-        "errors checks estimate arrays blas processes progress text whole_files numerics plugins"
+        "errors checks estimate arrays memory blas processes progress text whole_files numerics "
+        "plugins"
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
@@ -53,7 +54,7 @@ ROOMS = {
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
-    "bags/readers": "npz loading".split(),
+    "bags/readers": "npz folders loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags scoring explorer studies".split(),
 }

@@ -7,7 +7,7 @@ A reader of a layout makes one from a folder or a file: the names of bags, how m
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,14 @@ class BagFormat(Protocol):
         ...
 
 
+class Problem(NamedTuple):
+    """A bag that cannot be taken, and why."""
+
+    bag: str
+    problem: str  # missing, doubled, unlabelled or unreadable
+    explanation: str
+
+
 @dataclass(frozen=True, eq=False)
 class BagSource:
     """Bags on disk, read one at a time.
@@ -51,6 +59,7 @@ class BagSource:
     dim: int
     keys: tuple[Any, ...]  # by which the format finds each bag
     format: BagFormat
+    problems: tuple[Problem, ...] = ()  # bags that were met and are not among these
 
     def __len__(self) -> int:
         return len(self.names)
