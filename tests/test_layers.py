@@ -54,7 +54,7 @@ ROOMS = {
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
-    "bags/readers": "npz folders loading".split(),
+    "bags/readers": ("npz folders hdf5 slides loading table_files label_tables collection").split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags scoring explorer studies".split(),
 }
@@ -90,6 +90,8 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "werkzeug": {"app/server.py", "app/explore.py"},
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
+    "h5py": {"bags/readers/hdf5.py"},
+    "openpyxl": {"bags/readers/table_files.py"},
     "sklearn": {
         f"bags/{name}.py"
         for name in ("bags training_data token_maps classes classifier comparison storage".split())

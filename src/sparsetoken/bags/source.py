@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sparsetoken.bags.bags import Bags
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.memory import machine_memory
 
 
 class BagFormat(Protocol):
@@ -95,6 +96,13 @@ class BagSource:
             raise InvalidInput(f"bag {self.names[bag]}: {error}") from error
 
     def load(self) -> Bags:
-        """All bags, in memory."""
-        parts = [self.read(bag).tokens for bag in range(len(self))]
-        return Bags.of(parts)
+        """All bags, in memory, if they fit into half of it: they are copied once."""
+        first = self.read(0)
+        needed, room = int(self.lengths.sum()) * first.tokens[:1].nbytes, machine_memory() / 2
+        if needed > room:
+            raise InvalidInput(
+                f"{len(self)} bags take {needed / 2**30:.3g} GiB, half of the memory is "
+                f"{room / 2**30:.3g} GiB"
+            )
+        parts = [self.read(bag).tokens for bag in range(1, len(self))]
+        return Bags.of([first.tokens, *parts])

@@ -30,24 +30,26 @@ class FileFormat(BagFormat, Protocol):
         ...
 
 
-def source_of(files: Iterable[tuple[str, Path]], format: FileFormat) -> BagSource:
-    """Bags of which each is a file, from names and paths; nothing but headers is read.
+def source_of(folder: Path, files: Iterable[tuple[str, Path]], format: FileFormat) -> BagSource:
+    """Bags of which each is a file below a folder, from names and paths; only headers are read.
 
-    A name that comes twice, a file that cannot be read, has no tokens, does not fit into memory or
-    has another dimension than most is left to the `problems` of the source.
+    A name that comes twice, a file that is a link out of the folder, cannot be read, has no tokens,
+    does not fit into memory or has another dimension than most is left to the `problems`.
     """
     paths: dict[str, list[Path]] = {}
     for name, path in files:
         paths.setdefault(name, []).append(path)
     shapes: dict[str, tuple[int, int]] = {}
+    places: dict[str, Path] = {}
     problems = []
     for name in sorted(paths):
         if len(paths[name]) > 1:
-            places = ", ".join(path.name for path in paths[name])
-            problems.append(Problem(name, "doubled", f"several files have this name: {places}"))
+            several = ", ".join(path.name for path in paths[name])
+            problems.append(Problem(name, "doubled", f"several files have this name: {several}"))
             continue
         try:
-            shapes[name] = _checked(format.shape(paths[name][0]))
+            places[name] = inside(folder, paths[name][0])
+            shapes[name] = _checked(format.shape(places[name]))
         except (InvalidInput, OSError) as error:
             problems.append(Problem(name, "unreadable", str(error)))
     (dim, most), *_ = Counter(dim for _, dim in shapes.values()).most_common(1) or [(0, 0)]
@@ -57,7 +59,7 @@ def source_of(files: Iterable[tuple[str, Path]], format: FileFormat) -> BagSourc
             problems.append(Problem(name, "unreadable", words))
             del shapes[name]
     lengths = np.array([length for length, _ in shapes.values()], dtype=np.intp)
-    keys = tuple(paths[name][0] for name in shapes)
+    keys = tuple(places[name] for name in shapes)
     return BagSource(tuple(shapes), lengths, dim, keys, format, tuple(sorted(problems)))
 
 
@@ -72,7 +74,11 @@ def files_below(
     folders = [(folder, 1)]
     while folders:
         place, level = folders.pop()
-        for path in sorted(place.iterdir()):
+        try:
+            paths = sorted(place.iterdir())
+        except PermissionError:
+            raise InvalidInput(f"the folder {place.name} may not be read") from None
+        for path in paths:
             if path.name.startswith("."):
                 continue
             if path.suffix.lower() in suffixes:
@@ -91,12 +97,17 @@ def inside(folder: Path, path: Path) -> Path:
     return place
 
 
+def bag_room() -> float:
+    """Bytes that one bag may take."""
+    return _MOST_MEMORY * machine_memory()
+
+
 def _checked(shape: tuple[int, int]) -> tuple[int, int]:
     """The shape of a bag that has tokens and may be read at once."""
     length, dim = shape
     if length < 1 or dim < 1:
         raise InvalidInput(f"there are no tokens: they have shape {shape}")
-    needed, room = length * dim * _NUMBER, _MOST_MEMORY * machine_memory()
+    needed, room = length * dim * _NUMBER, bag_room()
     if needed > room:
         raise InvalidInput(
             f"{length} tokens in {dim} dimensions take {needed / 2**30:.3g} GiB, a bag may take "
