@@ -99,8 +99,11 @@ def _encoders(folder: Path) -> Iterator[Path]:
 
 
 def _plain_folder(path: Path) -> bool:
-    """Slides, and nobody else's layout."""
-    return _has_slides(path) and not (Clam().can_read(path) or Trident().can_read(path))
+    """Slides, none of them in a folder of CLAM or TRIDENT: that is to be given itself."""
+    if not _has_slides(path):
+        return False
+    folders = {folder for name, _ in _slides(path) for folder in name.split("/")[:-1]}
+    return not any(name == "h5_files" or name.startswith("features_") for name in folders)
 
 
 def _says_feats(folder: Path) -> bool:
