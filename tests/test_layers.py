@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "support": (
-        "errors checks estimate arrays devices blas processes progress text whole_files numerics "
-        "plugins"
+        "errors checks estimate arrays devices memory blas processes progress text whole_files "
+        "numerics plugins"
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
@@ -55,7 +55,7 @@ ROOMS = {
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
-    "bags/readers": "npz loading".split(),
+    "bags/readers": ("npz folders hdf5 slides loading table_files label_tables collection").split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags scoring explorer studies".split(),
 }
@@ -91,6 +91,8 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "werkzeug": {"app/server.py", "app/explore.py"},
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
+    "h5py": {"bags/readers/hdf5.py"},
+    "openpyxl": {"bags/readers/table_files.py"},
     "sklearn": {
         f"bags/{name}.py"
         for name in ("bags training_data token_maps classes classifier comparison storage".split())

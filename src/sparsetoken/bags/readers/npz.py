@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 import tokenize
 import warnings
 import zipfile
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.memory import machine_memory
 
 _MOST_MEMORY = 0.5  # part of this machine's memory that the arrays of a file may take
 _MOST_SHRINKAGE = 1100  # deflate cannot make a file smaller by more
@@ -82,7 +82,7 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
             archive = zipfile.ZipFile(path)
         with archive:
             entries = {entry.filename: entry for entry in archive.infolist()}
-            room, arrays = _MOST_MEMORY * _memory(), {}
+            room, arrays = _MOST_MEMORY * machine_memory(), {}
             for name in names:
                 entry = entries.get(f"{name}.npy")
                 if entry is not None:
@@ -170,8 +170,3 @@ def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     content = ast.literal_eval(stream.read(length).decode())
     shape, fortran = tuple(map(int, content["shape"])), bool(content["fortran_order"])
     return shape, fortran, np.dtype(content["descr"])
-
-
-def _memory() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
