@@ -6,7 +6,7 @@ over bags, by parts of a few megabytes (`run`), which may as well be read from d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -156,6 +156,11 @@ class Bags(Groups):
         """Numbers that what is made of the bags together may take."""
         return _ROOM
 
+    @property
+    def fits(self) -> bool:
+        """Whether all bags can be in memory at once."""
+        return True
+
     @cached_property
     def summary(self) -> BagSummary:
         """Range and moments of each bag."""
@@ -224,7 +229,12 @@ class Walked(Protocol):
     @property
     def room(self) -> int: ...
 
+    @property
+    def fits(self) -> bool: ...
+
     def __len__(self) -> int: ...
+
+    def __getitem__(self, chosen: Any) -> Walked: ...
 
     def count(self, weights: FloatArray) -> int: ...
 
@@ -284,6 +294,23 @@ class SummaryKernel:
 def summary_of(bags: Walked) -> BagSummary:
     """Range and moments of each bag, in one pass."""
     return BagSummary.of(bags.run(SummaryKernel(len(bags), bags.dim))["table"])
+
+
+@dataclass(frozen=True, eq=False)
+class ValueKernel:
+    """Numbers of each bag or of each token, side by side."""
+
+    values: Callable[[Bags], FloatArray]
+    words: str
+
+    def of_part(self, bags: slice) -> ValueKernel:
+        return self
+
+    def __call__(self, part: Bags, device: str | None) -> FloatArray:
+        return self.values(part)
+
+    def combined(self, results: Iterable[tuple[slice, FloatArray]]) -> Arrays:
+        return {"values": np.concatenate([values for _, values in results])}
 
 
 class LabelledBags(NamedTuple):

@@ -331,6 +331,9 @@ class Attending(Pooling):
     def in_memory(self) -> bool:
         return self.joint
 
+    def suits(self, bags: Walked) -> bool:
+        return bags.fits or not self.joint
+
     def candidates(
         self, jobs: Sequence[Job], sharpnesses: Sequence[float]
     ) -> Iterator[list[Candidate]]:
