@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from clusters import dask_cluster
 from sparsetoken.bags import stacks, walking
 from sparsetoken.bags.bags import SummaryKernel
 
@@ -126,6 +127,39 @@ def test_processes(stored, small_parts):
         for executor in (0, 2)
     )
     np.testing.assert_allclose(two, alone, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_dask_with_two_workers_killed(tmp_path, monkeypatch):
+    """Of three: what they had under way is done by the third."""
+    import distributed
+
+    h5py = pytest.importorskip("h5py")
+    monkeypatch.setattr(stacks, "_PART", 1000)
+    sample = st.Task(20, 2, 5.0).sample(90, 12, rng=0)
+    for number, tokens in enumerate(sample.tokens):
+        with h5py.File(tmp_path / f"{number:02}.h5", "w") as file:
+            file["features"] = tokens
+    source = st.open_bags(tmp_path).bags
+    wanted = st.AttentionClassifier().fit(source.walked(executor=0), sample.labels).coef_
+    assert len(source) == 90 and len(list(stacks.parts(source.lengths, source.dim))) > 20
+    walk = st.BagSource._walk
+    with dask_cluster(tmp_path, workers=3) as (address, (_, *workers)):
+        doomed = {"covariances": workers[0], "features": workers[1]}
+
+        def walk_and_kill(self, kernel):
+            for number, result in enumerate(walk(self, kernel)):
+                if number == 3 and kernel.words in doomed:
+                    doomed.pop(kernel.words).kill()
+                yield result
+
+        monkeypatch.setattr(st.BagSource, "_walk", walk_and_kill)
+        with distributed.Client(address, timeout=30) as client:
+            client.wait_for_workers(3, timeout=60)
+            walked = source.walked(executor=client.get_executor(pure=False))
+            found = st.AttentionClassifier().fit(walked, sample.labels).coef_
+    assert not doomed
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
 def test_results_come_in_order_and_not_too_many_ahead(monkeypatch):
