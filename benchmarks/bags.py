@@ -124,7 +124,7 @@ def products(tokens: int, dim: int, bags: int) -> float:
     """Seconds of the matrix products of a fit, from a few bags."""
     few, threads = 4, os.cpu_count() or 1
     rng = np.random.default_rng(0)
-    piece = max(1, (1 << 20) // dim)
+    piece = max(1, (1 << 18) // dim)  # as many as the fit works on at once
     sample = rng.standard_normal((piece, dim))
     along, many = rng.standard_normal((dim, JOBS)), rng.random((JOBS, piece))
     lengths = rng.standard_normal((dim, 2 * SETS))

@@ -215,8 +215,9 @@ class BagSource:
                 f"{len(self)} bags take {needed / 2**30:.3g} GiB, half of the memory is "
                 f"{room / 2**30:.3g} GiB"
             )
-        parts = [self.read(bag).tokens for bag in range(1, len(self))]
-        return Bags.of([first.tokens, *parts])
+        tokens = [first.tokens, *(self.read(bag).tokens for bag in range(1, len(self)))]
+        offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+        return Bags(tokens[0] if len(tokens) == 1 else np.concatenate(tokens), offsets)
 
 
 def _made(item: tuple[BagSource, Kernel[Any], str | None]) -> Any:

@@ -18,7 +18,7 @@ from sparsetoken.support.arrays import Array, FloatArray, IntArray
 from sparsetoken.support.devices import array_on, to_numpy
 
 _PART = 1 << 22  # numbers of a part, unless one bag has more: 8 to 32 megabytes
-_PIECE = 1 << 20  # numbers worked on at once: a few megabytes, which stay in a cache
+_PIECE = 1 << 18  # numbers worked on at once: two megabytes, which stay in a cache
 
 
 def parts(lengths: IntArray, dim: int) -> Iterator[slice]:
