@@ -85,9 +85,9 @@ def write(folder: Path, count: int, tokens: int, dim: int) -> list[Path]:
     return paths
 
 
-def fit(source: st.BagSource) -> dict[str, float]:
+def fit(source: st.BagSource) -> dict[str, Any]:
     """Seconds, passes and memory of a fit."""
-    passes = 0
+    passes, spent = 0, {}
     walk = st.BagSource._walk
 
     def counted(self: Any, kernel: Any) -> Any:
@@ -95,7 +95,8 @@ def fit(source: st.BagSource) -> dict[str, float]:
         passes += 1
         begun = time.perf_counter()
         yield from walk(self, kernel)
-        print(f"  {kernel.words}: {time.perf_counter() - begun:.1f} s", file=sys.stderr, flush=True)
+        spent[kernel.words] = round(time.perf_counter() - begun, 2)
+        print(f"  {kernel.words}: {spent[kernel.words]} s", file=sys.stderr, flush=True)
 
     st.BagSource._walk = counted  # type: ignore[method-assign]
     labels = np.arange(len(source)) % 2
@@ -106,6 +107,7 @@ def fit(source: st.BagSource) -> dict[str, float]:
     return {
         "seconds": seconds,
         "passes": passes,
+        "in each": spent,
         "GiB": memory,
         "sharpness": float(classifier.sharpness_),
     }
@@ -181,9 +183,17 @@ def main() -> None:
     if given.device is not None:
         bags = [bag(number, tokens, dim) for number in range(count)]
         source = st.BagSource(names, lengths, dim, tuple(range(count)), Memory(bags))
+        fit(source[:20].walked(device=given.device))  # libraries are loaded
         numbers = fit(source.walked(device=given.device))
-        share = flops(tokens, dim, count) / numbers["seconds"] / device_rate(given.device)
-        print(json.dumps(numbers | {"share of the card's product rate": share}, indent=2))
+        rate, work = device_rate(given.device), flops(tokens, dim, count)
+        in_passes = sum(numbers["in each"].values())
+        numbers |= {
+            "products (TFLOP)": work / 1e12,
+            "rate of the card (TFLOP/s)": rate / 1e12,
+            "share of it in the passes": work / in_passes / rate,
+            "share of it in all": work / numbers["seconds"] / rate,
+        }
+        print(json.dumps(numbers, indent=2))
         return
     paths = write(given.folder, count, tokens, dim)
     source = st.BagSource(names, lengths, dim, tuple(paths), Files())
@@ -202,7 +212,9 @@ def main() -> None:
         f"{numbers['passes']} passes, {numbers['GiB']:.2f} GiB"
     )
     for name, seconds in floors.items():
-        print(f"{name}: {seconds:.0f} s, the fit takes {numbers['seconds'] / seconds:.2f} times that")
+        print(
+            f"{name}: {seconds:.0f} s, the fit takes {numbers['seconds'] / seconds:.2f} times that"
+        )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
-from sparsetoken.support.arrays import FloatArray, IntArray
+from sparsetoken.support.arrays import Array, FloatArray, IntArray, floats
 from sparsetoken.support.errors import InvalidInput
 
 # Of mapped tokens that occur in many bags: held-out bags are too easy where all tokens of a bag
@@ -113,12 +113,11 @@ class FeatureKernel:
         pooled = self._room()
         for stack in part.stacks(device):
             along, own = stack.on_device(self.along), self.which[:, stack.index].T  # (k, f)
-            logits = np.concatenate(
-                [stack.numbers(tokens @ along) for tokens in stack.pieces()], axis=1
-            )
-            logits = np.take_along_axis(logits, own[:, None], axis=2).swapaxes(1, 2)  # (k, f, L)
+            pieces = [tokens @ along for tokens in stack.pieces()]
+            logits = pieces[0] if len(pieces) == 1 else floats(pieces[0])[0].concat(pieces, axis=1)
+            logits = _chosen(logits, own).swapaxes(1, 2)  # (k, f, L)
             for place, sharpness in enumerate(self.sharpnesses):
-                weights = stack.on_device(self.weighting.weights(sharpness * logits))
+                weights = self.weighting.weights(sharpness * logits)
                 sums, start = 0.0, 0
                 for tokens in stack.pieces():
                     end = start + tokens.shape[1]
@@ -137,6 +136,14 @@ class FeatureKernel:
         """For what is pooled, not written yet."""
         features, count = self.which.shape
         return np.empty((features, len(self.sharpnesses), count, len(self.along)))
+
+
+def _chosen(logits: Array, own: IntArray) -> Array:
+    """Of logits (k, L, q) by all queries, those by the queries (k, f) of each bag."""
+    if np.all(own == own[0]):
+        return logits[:, :, own[0].tolist()]
+    rows = [logits[place][:, queries] for place, queries in enumerate(own.tolist())]
+    return floats(logits)[0].stack(rows)
 
 
 def refined(

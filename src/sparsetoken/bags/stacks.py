@@ -19,6 +19,7 @@ from sparsetoken.support.devices import array_on, to_numpy
 
 _PART = 1 << 22  # numbers of a part, unless one bag has more: 8 to 32 megabytes
 _PIECE = 1 << 18  # numbers worked on at once: two megabytes, which stay in a cache
+_DEVICE_PIECE = 1 << 25  # on a device, whose memory is all alike: enough to keep it busy
 
 
 def parts(lengths: IntArray, dim: int) -> Iterator[slice]:
@@ -51,7 +52,7 @@ class Stack:
     def pieces(self) -> Iterator[Array]:
         """All tokens in double precision (k, l, d): at once, or one long bag by its parts."""
         count, length, dim = self.tokens.shape
-        step = max(1, _PIECE // (count * dim))
+        step = max(1, _most(self.device) // (count * dim))
         for start in range(0, length, step):
             yield array_on(self.device, self.tokens[:, start : start + step])
 
@@ -64,13 +65,18 @@ class Stack:
         return to_numpy(values)
 
 
+def _most(device: str | None) -> int:
+    """Numbers worked on at once."""
+    return _PIECE if device is None else _DEVICE_PIECE
+
+
 def stacks(
     tokens: NDArray[Any], offsets: IntArray, chosen: IntArray, device: str | None
 ) -> Iterator[Stack]:
     """Chosen bags of a part: tokens (N, d), bag i being tokens[offsets[i]:offsets[i + 1]]."""
     lengths, dim = np.diff(offsets)[chosen], tokens.shape[1]
     for length in np.unique(lengths):
-        alike, step = chosen[lengths == length], max(1, _PIECE // (int(length) * dim))
+        alike, step = chosen[lengths == length], max(1, _most(device) // (int(length) * dim))
         for start in range(0, len(alike), step):
             index = alike[start : start + step]
             if index[-1] - index[0] == len(index) - 1:  # next to each other: nothing is copied

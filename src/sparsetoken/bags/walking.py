@@ -68,7 +68,7 @@ class Walking:
                 np.savez(stream, **arrays)  # type: ignore[arg-type]
             return arrays
         try:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
         except (OSError, ValueError, EOFError, BadZipFile) as error:
             raise InvalidInput(
