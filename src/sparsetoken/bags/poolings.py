@@ -114,16 +114,18 @@ class FeatureKernel:
         for stack in part.stacks(device):
             along, own = stack.on_device(self.along), self.which[:, stack.index].T  # (k, f)
             pieces = [tokens @ along for tokens in stack.pieces()]
-            logits = pieces[0] if len(pieces) == 1 else floats(pieces[0])[0].concat(pieces, axis=1)
-            logits = _chosen(logits, own).swapaxes(1, 2)  # (k, f, L)
-            for place, sharpness in enumerate(self.sharpnesses):
-                weights = self.weighting.weights(sharpness * logits)
-                sums, start = 0.0, 0
-                for tokens in stack.pieces():
-                    end = start + tokens.shape[1]
-                    sums = sums + weights[:, :, start:end] @ tokens
-                    start = end
-                pooled[:, place, stack.index] = stack.numbers(sums).swapaxes(0, 1)
+            space, _ = floats(pieces[0])
+            logits = _chosen(space.concat(pieces, axis=1), own).swapaxes(1, 2)  # (k, f, L)
+            weights = space.concat(
+                [self.weighting.weights(sharpness * logits) for sharpness in self.sharpnesses],
+                axis=1,
+            )  # (k, s·f, L)
+            sums, start = 0.0, 0
+            for tokens in stack.pieces():
+                end = start + tokens.shape[1]
+                sums, start = sums + weights[:, :, start:end] @ tokens, end
+            shape = (len(stack.index), *pooled.shape[1::-1], part.dim)
+            pooled[:, :, stack.index] = stack.numbers(sums).reshape(shape).transpose(2, 1, 0, 3)
         return pooled
 
     def combined(self, results: Iterable[tuple[slice, FloatArray]]) -> Arrays:

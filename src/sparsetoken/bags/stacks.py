@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,16 @@ class Stack:
         """All tokens in double precision (k, l, d): at once, or one long bag by its parts."""
         count, length, dim = self.tokens.shape
         step = max(1, _most(self.device) // (count * dim))
+        if step >= length:
+            yield self._whole
+            return
         for start in range(0, length, step):
             yield array_on(self.device, self.tokens[:, start : start + step])
+
+    @cached_property
+    def _whole(self) -> Array:
+        """All tokens: made, and moved to the device, once."""
+        return array_on(self.device, self.tokens)
 
     def on_device(self, values: FloatArray) -> Array:
         """Other numbers, where the tokens are."""
