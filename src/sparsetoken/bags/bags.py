@@ -91,7 +91,8 @@ class Bags(Groups):
         if len(dims) > 1:
             raise InvalidInput(f"all bags must have the same dimension, got {sorted(dims)}")
         offsets = _ends([len(array) for array in arrays])
-        return cls(_finite(np.concatenate(arrays)), offsets)._checked()
+        tokens = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return cls(_finite(tokens), offsets)._checked()
 
     @classmethod
     def of_flat(cls, tokens: Any, offsets: ArrayLike) -> Bags:
