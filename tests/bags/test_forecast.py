@@ -105,7 +105,7 @@ def test_evidence_is_that_of_ranks_within_strata():
         rank_surplus(scores, np.isin(np.arange(7), chosen))
         for chosen in itertools.combinations(range(7), 3)
     ]
-    values, variances = np.array(surpluses).T
+    values, variances = np.array([(parts.sum(), variance) for parts, variance in surpluses]).T
     assert values.mean() == pytest.approx(0.0)
     assert values.var() == pytest.approx(variances[0])
     rng, strata = np.random.default_rng(1), np.arange(200) % 2

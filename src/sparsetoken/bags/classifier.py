@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsetoken.bags.bags import Bags, is_ragged, read_labels, scikit_learn_checks, signal_of
 from sparsetoken.bags.classes import OneAgainstRest, bag_weights
+from sparsetoken.bags.groups import read_groups
 from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Pooling
 from sparsetoken.bags.token_maps import NystroemMap
@@ -56,6 +57,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bags, who = self._bags(X, mask, reset=True), type(self).__name__
         classes, index = read_labels(y, len(bags), who)
         signal = signal_of(classes, self.positive, who)
+        if groups is not None:
+            groups = read_groups(groups, len(bags), who).numbers
         weights = bag_weights(who, sample_weight, self.class_weight, classes, index)
         recipe = Recipe(
             pooling=self._pooling,

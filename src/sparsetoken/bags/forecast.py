@@ -134,21 +134,18 @@ def anchors_of(
     metric, worst = setting.metric, setting.metric.baseline(task).badness
     anchors = []
     for point in largest(measured):
-        (tuned,) = tuned_at(setting, task, point.classifier, [point.samples])
         bags = len(point.labels)
         # with half a bag more that is guessed: none of them wrong is not never wrong
         badness = (metric.badness(point.value(metric)) * bags + 0.5 * worst) / (bags + 0.5)
-        least = math.sqrt(badness * max(1 - badness, 0.0) / bags)
+        least = math.sqrt(badness * max(1 - badness, 0.0) / (bags / point.design_effect))
         error = max(point.standard_error(metric), least)
-        theory = metric.badness(float(tuned.value))
-        doubt = DOUBTS[point.classifier]
         tokens = noise.tokens * point.samples / bags
-        anchors.append(
-            Anchor(
-                point.classifier, point.samples, badness, error, theory, worst, noise.white,
-                min(dim / tokens, 1.0), doubt,
-            )
+        anchor = Anchor(
+            point.classifier, point.samples, badness, error, badness, worst, noise.white,
+            min(dim / tokens, 1.0), DOUBTS[point.classifier], point.design_effect,
         )  # fmt: skip
+        (tuned,) = tuned_at(setting, task, point.classifier, [anchor.effective(point.samples)])
+        anchors.append(anchor._replace(theory=metric.badness(float(tuned.value))))
     return tuple(anchors)
 
 
@@ -187,7 +184,7 @@ def _value(question: Question, task: Task, anchor: Anchor, reach: float) -> Fore
     """Of the metric, with the samples that are given."""
     setting, metric, samples = question.setting, question.setting.metric, question.samples
     assert samples is not None
-    (tuned,) = tuned_at(setting, task, anchor.classifier, [samples])
+    (tuned,) = tuned_at(setting, task, anchor.classifier, [anchor.effective(samples)])
     theory, spread = metric.badness(float(tuned.value)), float(tuned.spread)
     value, *ends = map(metric.badness, anchor.forecast(samples, theory, spread, reach))
     warnings = (
@@ -206,7 +203,8 @@ def _needed(question: Question, task: Task, anchor: Anchor, reach: float) -> For
     target = scale.deviate(setting.metric.badness(question.target))
     ends = max(anchor.samples / _NEAREST, 4), anchor.samples * _FURTHEST
     counts = np.unique(np.geomspace(*ends, _POINTS).round().astype(int)).tolist()
-    tuned = tuned_at(setting, task, anchor.classifier, counts)
+    effective = [anchor.effective(count) for count in counts]
+    tuned = tuned_at(setting, task, anchor.classifier, effective)
     theory = np.array([scale.deviate(setting.metric.badness(float(each.value))) for each in tuned])
     middle = theory + [anchor.move(count) for count in counts]
     half = reach * np.array([anchor.deviation(count) for count in counts])

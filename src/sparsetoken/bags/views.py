@@ -33,6 +33,7 @@ class View(NamedTuple):
     tokens: FloatArray  # (N,), levels in units of the noise
     lengths: IntArray  # (n,)
     positive: BoolArray  # (n,), bags
+    groups: IntArray | None = None  # (n,)
 
     @property
     def of_positive(self) -> BoolArray:
@@ -73,7 +74,8 @@ def _split(data: TrainingData, shrinking: Shrinking, halves: tuple[BoolArray, Bo
         agreement += 0.5 * float(np.mean(centred[:, 0] * centred[:, 1]))
         level = (along[rows, 1 - own] - noise[:, 1 - own].mean()) / spread[1 - own]
         level = np.clip(level, -_FURTHEST, _FURTHEST)
-        views.append(View(level, data.bags.lengths[half], data.labels[half] > 0))
+        groups = None if data.groups is None else data.groups[half]
+        views.append(View(level, data.bags.lengths[half], data.labels[half] > 0, groups))
     return Split((views[0], views[1]), agreement)
 
 
