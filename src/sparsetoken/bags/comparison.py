@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -161,10 +161,10 @@ def rehearse_poolings(
     >>> list(rehearse_poolings(sample.tokens, sample.labels, poolings=["pooled", "attention"]))
     ['pooled', 'attention']
     """
-    bags, classes, index, numbers, folds = _read("rehearse_poolings", X, y, mask, folds, groups)
+    bags, _, index, numbers, folds = _read("rehearse_poolings", X, y, mask, folds, groups)
     few, more = (
         # evenly chosen in each class, so that long bags are among them as they are among all
-        np.sort(np.concatenate([_even(_apart(index == k, numbers), n) for k in range(len(classes))]))
+        np.sort(np.concatenate([_even(places, n) for places in _apart(index, numbers)]))
         for n in (_FEW, 2 * _FEW)
     )
     sizes = [int(bags.lengths[part].sum()) for part in (few, more)]
@@ -244,10 +244,13 @@ def _suitable(who: str, bags: Bags, poolings: Iterable[str] | None) -> list[str]
     return [name for name in known if name in asked]
 
 
-def _apart(chosen: BoolArray, groups: IntArray | None) -> IntArray:
-    """Places of these bags; of one for each group, where there are groups."""
-    places = np.flatnonzero(chosen)
-    return places if groups is None else places[np.unique(groups[places], return_index=True)[1]]
+def _apart(index: IntArray, groups: IntArray | None) -> Iterator[IntArray]:
+    """Places of the bags of each class; of one for each group, where there are groups."""
+    for label in np.unique(index):
+        places = np.flatnonzero(index == label)
+        if groups is not None:
+            places = places[np.unique(groups[places], return_index=True)[1]]
+        yield places
 
 
 def _even(index: IntArray, count: int) -> IntArray:

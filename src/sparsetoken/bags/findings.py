@@ -17,7 +17,7 @@ from sparsetoken.planning.plan import question_of
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.text import json_text
+from sparsetoken.support.text import json_text, number_text
 
 # Standard errors from which a signal is there. Two halves that look at each other are lucky
 # together: four of these are about as rare as three of independent bags.
@@ -40,7 +40,8 @@ class Interval(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        value, low, high = (number_text(number, digits=3) for number in self)
+        return f"{value} [{low}, {high}]"
 
 
 class MatrixInterval(NamedTuple):
@@ -144,7 +145,9 @@ class Pilot:
     @property
     def effective_bags(self) -> dict[str, float]:
         """Bags without groups that teach a classifier as much as these, by its name."""
-        return {point.classifier: self.bags / point.design_effect for point in largest(self.measured)}
+        return {
+            point.classifier: self.bags / point.design_effect for point in largest(self.measured)
+        }
 
     def summary(self) -> str:
         """All estimates, and what does not fit the model."""
@@ -184,10 +187,11 @@ class Pilot:
 
     def _group_lines(self) -> list[str]:
         """What groups take away, in a sentence; none without groups."""
-        points = [point for point in largest(self.measured) if point.groups is not None]
-        if not points:
+        points = largest(self.measured)
+        groups = points[0].groups if points else None
+        if groups is None:
             return []
-        count = len(np.unique(points[0].groups))
+        count = len(np.unique(groups))
         alike = " and ".join(f"{point.correlation:.2g} ({point.classifier})" for point in points)
         worth = " and ".join(f"{bags:.0f} ({name})" for name, bags in self.effective_bags.items())
         return [

@@ -79,7 +79,7 @@ def _missing(name: Any) -> bool:
     return name is None or type(name).__name__ in ("NAType", "NaTType") or name != name
 
 
-def standard_error(values: FloatArray, groups: IntArray | None) -> float:
+def standard_error(values: NDArray[Any], groups: IntArray | None) -> float:
     """Of the mean of one number a bag (n,), by groups (n,) where there are any.
 
     >>> values = np.repeat([0.0, 1.0, 1.0, 0.0], 9)

@@ -96,7 +96,9 @@ def find_duplicates(bags: Any, groups: Any = None, *, share: float = 0.8) -> pd.
     names = np.arange(len(source)) if groups is None else groups
     grouping = read_groups(names, len(source), "find_duplicates")
     coder = _Coder.of(source)
-    sketches = [np.unique(_mixed(coder.codes(_tokens(source, i))))[:_CODES] for i in range(len(source))]
+    sketches = [
+        np.unique(_mixed(coder.codes(_tokens(source, i))))[:_CODES] for i in range(len(source))
+    ]
     labels = source.names if isinstance(source, BagSource) else tuple(map(str, range(len(source))))
     rows = []
     for one, two in _suspected(sketches, grouping.numbers, share):
@@ -227,4 +229,6 @@ def _ratio(one: IntArray, two: IntArray, held_by: IntArray, count: int, copied: 
     both = np.isin(small, large, assume_unique=True)
     held, missed = held_by[small[both]] - 2, held_by[small[~both]] - 1  # by others
     chance = 1 - _chance(missed, count)  # above 0: neither of two bags is among them
-    return float(np.sum(np.log(copied / _chance(held, count))) + np.sum(np.log((1 - copied) / chance)))
+    return float(
+        np.sum(np.log(copied / _chance(held, count))) + np.sum(np.log((1 - copied) / chance))
+    )

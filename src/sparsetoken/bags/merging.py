@@ -16,7 +16,12 @@ from sparsetoken.support.errors import InvalidInput
 
 
 class MergedBags(NamedTuple):
-    """A bag for each group, its label if there are any, and the group's name."""
+    """A bag for each group, its label if there are any, and the group's name.
+
+    >>> merged = merge_bags([np.ones((2, 3)), np.zeros((1, 3))], None, ["ann", "ann"])
+    >>> len(merged.bags), merged.labels, merged.groups.tolist()
+    (1, None, ['ann'])
+    """
 
     bags: Bags | BagSource
     labels: NDArray[Any] | None
@@ -43,7 +48,12 @@ class Merged:
 
 
 def merge_bags(
-    bags: Any, labels: Any, groups: Any, *, rule: Literal["any", "same"] = "any", positive: Any = None
+    bags: Any,
+    labels: Any,
+    groups: Any,
+    *,
+    rule: Literal["any", "same"] = "any",
+    positive: Any = None,
 ) -> MergedBags:
     """One bag for each group, with all tokens of its bags.
 
@@ -87,7 +97,9 @@ def merge_bags(
     one_of("merge_bags", "rule", rule, ("any", "same"))
     source = bags if isinstance(bags, BagSource) else Bags.of(bags, n_tokens=None)
     grouping = read_groups(groups, len(source), "merge_bags")
-    merged = _in_memory(source, grouping) if isinstance(source, Bags) else _on_disk(source, grouping)
+    merged = (
+        _in_memory(source, grouping) if isinstance(source, Bags) else _on_disk(source, grouping)
+    )
     if labels is None:
         return MergedBags(merged, None, grouping.names)
     classes, index = read_labels(labels, len(source), "merge_bags")
@@ -95,7 +107,8 @@ def merge_bags(
         return MergedBags(merged, classes[_agreed(classes, index, grouping)], grouping.names)
     if len(classes) > 2:
         raise InvalidInput(
-            f"merge_bags: rule must be 'same' for more than two labels, got 'any' for {len(classes)}"
+            "merge_bags: rule must be 'same' for more than two labels, got 'any' for "
+            f"{len(classes)}"
         )
     signal = signal_of(classes, positive, "merge_bags")
     some = np.bincount(grouping.numbers, index == signal) > 0

@@ -230,12 +230,10 @@ def _held_out(split: Split) -> tuple[float, float, float]:
         ranks.append(surplus)
         variance += more
     gain = np.concatenate(gains)
-    groups = among = None
-    if split.views[0].groups is not None:
-        groups = np.concatenate([view.groups for view in split.views])
-        among = np.concatenate([view.groups[view.positive] for view in split.views])
-    error = standard_error(gain, among) * math.sqrt(len(gain) / (len(gain) - 1))
-    return rank_evidence(np.concatenate(ranks), variance, groups), float(gain.mean()), error
+    count = len(gain)
+    error = standard_error(gain, split.groups(positive=True)) * math.sqrt(count / (count - 1))
+    evidence = rank_evidence(np.concatenate(ranks), variance, split.groups())
+    return evidence, float(gain.mean()), error
 
 
 def _scores(view: View, noise: NoiseDensity, signal: Signal) -> FloatArray:

@@ -52,6 +52,15 @@ class Split(NamedTuple):
     views: tuple[View, View]
     agreement: float
 
+    def groups(self, positive: bool = False) -> IntArray | None:
+        """Of the bags of one view and then the other, of all or of positive ones."""
+        numbers = [
+            view.groups[view.positive] if positive else view.groups
+            for view in self.views
+            if view.groups is not None
+        ]
+        return np.concatenate(numbers) if numbers else None
+
 
 def splits(data: TrainingData, shrinking: Shrinking) -> Iterator[Split]:
     """Halves of the bags that count, seen along one another's direction, several times."""

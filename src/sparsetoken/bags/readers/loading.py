@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
-from sparsetoken.bags.readers.npz import Npz
+from sparsetoken.bags.readers.npz import Npz, read_names
 from sparsetoken.bags.source import BagSource
 from sparsetoken.model.names import Names
 from sparsetoken.support.errors import InvalidInput
@@ -87,6 +87,41 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
                 return LabelledBags(bags.load(), labels)
         layouts = "; ".join(reader.layout for reader in readers)
         raise InvalidInput(f"bags must be in a layout that is known ({layouts}), this is not")
+
+
+def load_groups(path: str | os.PathLike[str], name: str) -> NDArray[Any]:
+    """Groups of the bags in an npz file: patients, recordings.
+
+    Parameters
+    ----------
+    path : str or path
+        The npz file.
+    name : str
+        Of the array in it that has a number or a word for each bag.
+
+    Returns
+    -------
+    array (n,)
+        The names, as `groups=` takes them.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing is there, it is no npz file, or it has no such array.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/bags.npz", X=np.ones((3, 2, 4)), patient=["ann", "ben", "ann"])
+    ...     load_groups(f"{folder}/bags.npz", "patient").tolist()
+    ['ann', 'ben', 'ann']
+    """
+    with naming(path) as place:
+        if not Npz().can_read(place):
+            raise InvalidInput("groups are read from npz files alone, this is not one")
+        return read_names(place, name)
 
 
 @contextmanager
