@@ -101,7 +101,7 @@ def compare_poolings(
     bags, classes, index, numbers, folds = _read("compare_poolings", X, y, mask, folds, groups)
     signal_of(classes, positive, "compare_poolings")
     labels = classes[index]
-    splits = _splits("compare_poolings", index, numbers, folds, seed)
+    splits = _splits(index, numbers, folds, seed)
     larger = index != np.bincount(index).argmax()
     rows = [_row("larger class", larger, numbers, [0.5], [0.0])]
     failed = dict.fromkeys(rows[0], np.nan)
@@ -214,22 +214,23 @@ def _read(
 
 
 def _splits(
-    who: str, index: IntArray, groups: IntArray | None, folds: int, seed: int
+    index: IntArray, groups: IntArray | None, folds: int, seed: int
 ) -> list[tuple[IntArray, IntArray]]:
     """Bags to learn from and bags held out, classes in proportion, no group on both sides."""
+    if groups is None:
+        splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        return [(np.sort(train), held) for train, held in splitter.split(index, index)]
     for count in range(folds, 1, -1):  # fewer where a class would be held out as a whole
-        if groups is None:
-            splitter: Any = StratifiedKFold(count, shuffle=True, random_state=seed)
-        else:
-            splitter = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
+        splitter = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
         splits = [(np.sort(train), held) for train, held in splitter.split(index, index, groups)]
-        every = len(np.unique(index))
-        if all(len(held) and len(np.unique(index[train])) == every for train, held in splits):
+        classes = len(np.unique(index))
+        if all(len(held) and len(np.unique(index[train])) == classes for train, held in splits):
             return splits
-    raise InvalidInput(
-        f"{who}: groups must have every class on both sides of a split, got {folds} or more groups "
-        "of each class that cannot be divided so (large ones hold several classes)"
-    )
+    # each group in turn: the others have every class, as no class is in one group alone
+    return [
+        (np.flatnonzero(groups != group), np.flatnonzero(groups == group))
+        for group in np.unique(groups)
+    ]
 
 
 def _suitable(who: str, bags: Bags, poolings: Iterable[str] | None) -> list[str]:

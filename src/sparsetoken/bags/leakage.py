@@ -125,7 +125,7 @@ class _Coder:
     per_deviation: FloatArray  # (d,), 0 for coordinates that do not vary
     directions: FloatArray  # (d, k), of unit length
     cells: FloatArray  # (k,), of the grid
-    near: float  # distance of tokens that are the same
+    furthest: float  # distance of tokens that may be the same, whatever their rounding
 
     @classmethod
     def of(cls, bags: Bags | BagSource) -> _Coder:
@@ -143,9 +143,8 @@ class _Coder:
         directions = rng.standard_normal((tokens.shape[1], _DIRECTIONS))
         directions /= np.linalg.norm(directions, axis=0)
         cells = np.minimum(_GRID * np.sqrt(rounding**2 @ directions**2), _COARSEST)
-        most = _COARSEST * np.sqrt(max(int(varies.sum()), 1))
-        near = min(_NEAR * float(np.linalg.norm(rounding)), most)
-        return cls(centre, inverse, directions, np.where(cells > 0, cells, 1.0), near)
+        furthest = _COARSEST * float(np.sqrt(varies.sum()))
+        return cls(centre, inverse, directions, np.where(cells > 0, cells, 1.0), furthest)
 
     def measured(self, tokens: FloatArray) -> FloatArray:
         """Tokens (L, d) in units of deviations."""
@@ -160,12 +159,14 @@ class _Coder:
     def shared(self, one: FloatArray, two: FloatArray) -> float:
         """Share of the different tokens of the smaller that the other has."""
         kept = [tokens[_first(_mixed(self.codes(tokens)))] for tokens in (one, two)]
-        small, large = sorted((self.measured(tokens) for tokens in kept), key=len)
-        small = small[np.linspace(0, len(small) - 1, _COMPARED).round().astype(int)]
+        few, many = sorted(kept, key=len)
+        few = few[np.unique(np.linspace(0, len(few) - 1, _COMPARED).round().astype(int))]
+        small, large = self.measured(few), self.measured(many)
         squares = np.einsum("td,td->t", large, large) - 2 * small @ large.T
         nearest = squares.argmin(axis=1)
         apart = np.linalg.norm(small - large[nearest], axis=1)  # not from squares: they cancel
-        return float(np.mean(apart <= self.near))
+        rounding = _ROUNDING * np.linalg.norm(few * self.per_deviation, axis=1)
+        return float(np.mean(apart <= np.minimum(_NEAR * rounding, self.furthest)))
 
 
 def _first(codes: NDArray[np.uint64]) -> IntArray:

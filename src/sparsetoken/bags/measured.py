@@ -95,8 +95,8 @@ class Measured:
 
 
 def _ranked(labels: FloatArray, groups: IntArray | None) -> tuple[IntArray, int]:
-    """A number for each bag (n,), so that every k-th of them have both classes for any k up to the
-    second answer; bags of one group have the same."""
+    """A number for each bag (n,), the same for bags of one group; without every k-th of them there
+    are bags of both classes, for k from 2 up to the second answer."""
     rank = np.zeros(len(labels), dtype=int)
     if groups is None:
         for side in (1, -1):
@@ -105,8 +105,8 @@ def _ranked(labels: FloatArray, groups: IntArray | None) -> tuple[IntArray, int]
         return rank, int(min(np.sum(labels > 0), np.sum(labels < 0)))
     sides = [np.bincount(groups[labels == side], minlength=groups.max() + 1) for side in (1, -1)]
     positive, negative = (counts > 0 for counts in sides)
-    # groups of both classes first, then those of one, then of the other
-    order = np.lexsort((~positive, ~(positive & negative)))
+    # those of both classes stand between those of one: either class is in a row of its own
+    order = np.lexsort((negative, ~positive))
     rank = np.argsort(order)[groups]
     return rank, int(min(positive.sum(), negative.sum()))
 

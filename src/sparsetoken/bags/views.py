@@ -20,6 +20,7 @@ from sparsetoken.bags.poolings import refined, two_step_query
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Moments, Shrinking
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
+from sparsetoken.support.errors import InvalidInput
 
 # Ways to halve the bags. Fewer where they hold so many tokens that one way takes seconds.
 _SPLITS, _MOST_TOKENS = 4, 1 << 18
@@ -62,11 +63,22 @@ class Split(NamedTuple):
         return np.concatenate(numbers) if numbers else None
 
 
+def halved(data: TrainingData, seed: int = 0) -> BoolArray:
+    """Half of the bags (n,), both classes in it and in the rest."""
+    held = next(data.folds(2, seed), None)
+    if held is None:
+        raise InvalidInput(
+            "groups must leave bags of both classes in either half, got groups that cannot be "
+            "halved so: more groups are needed, or none that is much larger than the others"
+        )
+    return held
+
+
 def splits(data: TrainingData, shrinking: Shrinking) -> Iterator[Split]:
     """Halves of the bags that count, seen along one another's direction, several times."""
     count = int(np.clip(_MOST_TOKENS // len(data.bags.tokens), 1, _SPLITS))
     for seed in range(count):
-        held = next(data.folds(2, seed))
+        held = halved(data, seed)
         yield _split(data, shrinking, (held, ~held & (data.weights > 0)))
 
 
