@@ -101,7 +101,8 @@ def standard_error(values: NDArray[Any], groups: IntArray | None) -> float:
 def correlation(values: FloatArray, cells: IntArray, groups: IntArray) -> float:
     """Of two bags of one group and cell (ρ), by an analysis of variance within cells (n,).
 
-    At least 0; 0 also where no cell has two groups, or no group of a cell two bags.
+    At least 0; 0 also where chance explains it, where no cell has two groups, or where no group of
+    a cell has two bags.
     """
     _, cell = np.unique(cells, return_inverse=True)
     _, first, unit = np.unique(
@@ -116,8 +117,15 @@ def correlation(values: FloatArray, cells: IntArray, groups: IntArray) -> float:
     within = float(np.sum((values - means[unit]) ** 2)) / free_within
     between = float(np.sum(of_unit * (means - middles) ** 2)) / free_between
     size = (len(values) - float(np.sum(of_unit**2 / of_cell[cell[first]]))) / free_between
-    shared = max(between - within, 0.0) / size
-    return shared / (shared + within) if shared > 0 else 0.0
+    if between <= within:
+        return 0.0
+    if within == 0:
+        return 1.0
+    # chance makes the ratio of variances differ from 1 by so much; shrunk as James and Stein do
+    chance = 2 / free_between + 2 / free_within
+    kept = max(0.0, 1 - chance / (between / within - 1) ** 2)
+    shared = (between - within) / size
+    return kept * shared / (shared + within)
 
 
 def design_effect(correlated: float, labels: FloatArray, groups: IntArray) -> float:

@@ -38,14 +38,14 @@ _DIRECTIONS = 4  # of projections: the coarsest grids have 10⁷ cells then, oth
 _SEED = 0  # of the directions: any will do
 _CODES = 512  # that a bag keeps: 8 bags of 10 that are the same are seen as 8 ± 0.2
 _SCALED_BY = 16  # bags that say in which units tokens are, evenly chosen
-# Standard deviation of rounding to half precision (11 bits), in units of the number: 2⁻¹¹/√12 for
-# numbers just above a power of two, half of that just below the next
-_ROUNDING = 2.0**-11 / np.sqrt(12)
-# Cells of the grid, in deviations of rounding: of 100 codes 3 change, and 20 by the eight times
-# coarser rounding of bfloat16
-_GRID = 128.0
+# Standard deviation of rounding to half precision (steps of 2⁻¹⁰ between 1 and 2), in units of the
+# number: for those just above a power of two, twice that of those just below the next
+_ROUNDING = 2.0**-10 / np.sqrt(12)
+# Cells of the grid, in deviations of rounding: of 100 codes about 4 change, and 25 by the eight
+# times coarser rounding of bfloat16
+_GRID = 64.0
 _COARSEST = 0.1  # cells at most, in deviations of tokens, so that exact copies are always seen
-_NEAR = 16.0  # deviations of rounding between tokens that are the same: bfloat16 has 8, 14 at most
+_NEAR = 16.0  # deviations of rounding between tokens that are the same; bfloat16: 8√3 at most
 _COMPARED = 512  # tokens of a suspected bag
 _UNLIKELY = float(np.log(1000.0))  # one false alarm in a thousand collections
 _COMMON = 64  # bags that share a code, from which it suspects nobody: pairs would be too many
