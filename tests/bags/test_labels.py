@@ -262,7 +262,7 @@ def test_a_rehearsal_is_about_right(monkeypatch):
 
     spent = {"pooled": lambda n: 0.5 + 1e-3 * n, "attention": lambda n: 1.0 * n}
 
-    def seconds(classifier, bags, labels):
+    def seconds(classifier, bags, labels, groups):
         return spent[comparison.ESTIMATORS.kind(classifier)](len(bags.tokens))
 
     monkeypatch.setattr(comparison, "_tried", seconds)

@@ -165,7 +165,7 @@ class Fit:
         return merged.bags.load(), merged.labels
 
     def _poolings(
-        self, bags: st.Bags, labels: NDArray[Any], groups: NDArray[Any] | None
+        self, bags: st.Bags, labels: NDArray[Any], groups: NDArray[Any] | None = None
     ) -> list[str] | None:
         """Those to compare; None for all that suit the bags."""
         if self.poolings:
