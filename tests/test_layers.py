@@ -50,10 +50,10 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
-        "stacks summary bags walking source repeats mixture units training_data token_maps noise "
-        "whitening poolings statistics "
-        "training classes parameters classifier estimators comparison likelihood views diagnosis "
-        "measured anchors forecast findings estimate pilot saved_models storage"
+        "stacks summary bags walking source groups merging leakage repeats mixture units "
+        "training_data token_maps noise whitening poolings statistics training classes parameters "
+        "classifier estimators comparison likelihood views diagnosis measured anchors forecast "
+        "findings estimate pilot saved_models storage"
     ).split(),
     "bags/readers": ("npz folders hdf5 slides loading table_files label_tables collection").split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),

@@ -14,12 +14,16 @@ from .bags.estimators import StatisticsClassifier as StatisticsClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
 from .bags.forecast import PilotPlan as PilotPlan
+from .bags.leakage import find_duplicates as find_duplicates
+from .bags.merging import MergedBags as MergedBags
+from .bags.merging import merge_bags as merge_bags
 from .bags.pilot import estimate_task as estimate_task
 from .bags.readers.collection import BagCollection as BagCollection
 from .bags.readers.collection import open_bags as open_bags
 from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader
 from .bags.readers.loading import load_bags as load_bags
+from .bags.readers.loading import load_groups as load_groups
 from .bags.source import BagFormat as BagFormat
 from .bags.source import BagSource as BagSource
 from .bags.storage import load_classifier as load_classifier

@@ -5,16 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
 import sparsetoken as st
 from sparsetoken.bags.anchors import Anchor, Doubt, Scale, anchor_words, disagreements
-from sparsetoken.bags.forecast import _crossing
+from sparsetoken.bags.findings import Interval
+from sparsetoken.bags.forecast import Forecast, _crossing
 from sparsetoken.bags.measured import Measured, rank_surplus
+from sparsetoken.cli.bags import _each_once
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.text import table_text
 
 ERROR, AUC = st.METRICS.make("error"), st.METRICS.make("auc")
 DOUBT = Doubt(error=0.3, gain=0.4, dimension=0.0, drift=0.1)
@@ -105,7 +110,7 @@ def test_evidence_is_that_of_ranks_within_strata():
         rank_surplus(scores, np.isin(np.arange(7), chosen))
         for chosen in itertools.combinations(range(7), 3)
     ]
-    values, variances = np.array(surpluses).T
+    values, variances = np.array([(parts.sum(), variance) for parts, variance in surpluses]).T
     assert values.mean() == pytest.approx(0.0)
     assert values.var() == pytest.approx(variances[0])
     rng, strata = np.random.default_rng(1), np.arange(200) % 2
@@ -165,6 +170,38 @@ def test_targets_take_bags_and_intervals_hold_the_value(pilot):
     assert ("at the earliest" in never.headline) == (early < math.inf)
     area = pilot.plan(samples=300, metric="auc")
     assert 0.5 < area["attention"].low <= area["attention"].value <= area["attention"].high <= 1
+
+
+def test_targets_that_fewer_bags_meet_than_curves_begin_with_are_not_resolved(pilot):
+    easy = pilot.plan(target_error=0.45)
+    least = easy["attention"].least
+    assert least == 30 and easy["attention"].value == least  # a quarter of 120
+    assert "30 or fewer [" in easy.headline
+    assert any("not resolved below 30" in warning for warning in easy.warnings)
+    hard = pilot.plan(target_error=0.02)
+    assert hard["attention"].value > least
+    assert not str(hard["attention"]).startswith("30 or fewer")
+    assert not any("not resolved" in warning for warning in hard.warnings)
+    assert "or fewer" not in str(pilot.plan(samples=300))
+
+
+def test_counts_are_written_in_full():
+    needed = Forecast("attention", 1810.0, 905.0, math.inf, 120_000.0, (), 30.0)
+    assert str(needed) == "1810 [905, inf]"
+    assert str(Interval(1810.4, 1.5, 123456.0)) == "1810 [1.5, 123456]"
+    table = pd.DataFrame({"labelled_bags": [1810, 14480], "theory": [120_000.0, 1_234_567.8]})
+    assert "120000" in table_text(table) and "1234568" in table_text(table)
+    assert "1810" in table_text(table) and "e+" not in table_text(table)
+
+
+def test_warnings_of_several_sizes_are_said_once():
+    def advice(*warnings):
+        return SimpleNamespace(warnings=warnings)
+
+    plans = {100: advice("few", "far"), 200: advice("far"), "the target": advice("far", "near")}
+    assert _each_once(plans) == [
+        "100 bags: few", "100, 200 bags and the target: far", "the target: near",
+    ]  # fmt: skip
 
 
 def test_questions_that_bags_at_hand_cannot_answer_are_refused(pilot):

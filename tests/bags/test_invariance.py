@@ -158,9 +158,9 @@ def test_grouped_folds_are_honest():
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ([1, 2], "inconsistent numbers of samples"),
-        (np.zeros((60, 2)), "1d array"),
-        (np.array([1, "a"] * 30, dtype=object), "groups must be labels of one kind"),
+        ([1, 2], "groups must have one name for each of the 60 bags, got 2"),
+        (np.zeros((60, 2)), "one name for each of the 60 bags, got shape"),
+        (np.array([1, "a"] * 30, dtype=object), "groups must be names of one kind"),
     ],
 )
 def test_wrong_groups(groups, words):

@@ -43,9 +43,13 @@ def test_the_signal_is_the_label_that_is_named(y, positive, signs):
         (
             WORDS,
             {"fewest": 3, "positive": "has4"},
-            "at least 3 .* got 2 with the label 'has4'",
+            "at least 3 .* got 2 bags with a signal .label 'has4'.",
         ),
-        (WORDS, {"fewest": 3, "positive": "no4"}, "got 2 without the label 'no4'"),
+        (
+            WORDS,
+            {"fewest": 3, "positive": "no4"},
+            "got 2 bags without a signal .labels other than 'no4'.",
+        ),
     ],
 )
 def test_labels_that_are_not_there_are_refused(y, given, words):
@@ -258,7 +262,7 @@ def test_a_rehearsal_is_about_right(monkeypatch):
 
     spent = {"pooled": lambda n: 0.5 + 1e-3 * n, "attention": lambda n: 1.0 * n}
 
-    def seconds(classifier, bags, labels):
+    def seconds(classifier, bags, labels, groups):
         return spent[comparison.ESTIMATORS.kind(classifier)](len(bags.tokens))
 
     monkeypatch.setattr(comparison, "_tried", seconds)

@@ -21,6 +21,9 @@ forecast's variance is
 
 σ, gain and drift are those of `DOUBTS`, learned from real bags by benchmarks/real/planning.py,
 which also says how forecasts do on sources that taught nothing.
+
+Where bags come in groups (patients), N of them teach as much as N/D without (`groups.py`): T(N/D)
+and T(n/D) stand for T(N) and T(n), with one D for each classifier, of the pilot's groups.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ DOUBTS = {
     "attention": Doubt(error=0.5, gain=0.3, dimension=0.0, drift=0.09),
     "pooled": Doubt(error=0.1, gain=0.0, dimension=0.65, drift=0.07),
 }
+FEWEST = 4  # samples of a plan
 LEAST_POWER = 0.8  # at least, or the check says nothing
 _SIGNIFICANT = 1.645  # standard errors, one-sided 5 %
 _CHANCE = 1.5  # standard errors up to which theory may be right after all
@@ -84,6 +88,11 @@ class Anchor(NamedTuple):
     white: bool  # whether noise is, after whitening
     unlearned: float  # the dimension over the tokens of noise, at most 1
     doubt: Doubt
+    inflation: float = 1.0  # D: so many bags teach as much as one without groups
+
+    def effective(self, samples: float) -> int:
+        """Bags without groups that teach as much as so many, grouped as in the pilot."""
+        return max(FEWEST, round(samples / self.inflation))
 
     @property
     def scale(self) -> Scale:

@@ -421,10 +421,14 @@ def two_classes(
         )
     signal = signal_of(classes, positive, who)
     labels = np.where(index == signal, 1.0, -1.0)
-    for words, bags in (("with", np.sum(labels > 0)), ("without", np.sum(labels < 0))):
+    name = repr(classes.tolist()[signal])
+    for words, bags in (
+        (f"with a signal (label {name})", np.sum(labels > 0)),
+        (f"without a signal (labels other than {name})", np.sum(labels < 0)),
+    ):
         if bags < fewest:
             raise InvalidInput(
-                f"{who}: y must have at least {fewest} bags of each class, got {bags} {words} the "
-                f"label {classes.tolist()[signal]!r}"
+                f"{who}: y must have at least {fewest} bags of each class, got {bags} "
+                f"{'bag' if bags == 1 else 'bags'} {words}"
             )
     return classes, labels

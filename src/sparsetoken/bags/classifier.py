@@ -23,6 +23,7 @@ from sparsetoken.bags.bags import (
     signal_of,
 )
 from sparsetoken.bags.classes import OneAgainstRest, bag_weights
+from sparsetoken.bags.groups import read_groups
 from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Pooling
 from sparsetoken.bags.source import BagSource, as_bags
@@ -72,6 +73,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             bags = bags.load()
         classes, index = read_labels(y, len(bags), who)
         signal = signal_of(classes, self.positive, who)
+        if groups is not None:
+            groups = read_groups(groups, len(bags), who).numbers
         weights = bag_weights(who, sample_weight, self.class_weight, classes, index)
         recipe = Recipe(
             pooling=self._pooling,

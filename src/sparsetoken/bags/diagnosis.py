@@ -15,7 +15,7 @@ import numpy as np
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.likelihood import Levels, NoiseDensity, Signal
 from sparsetoken.bags.training_data import TrainingData
-from sparsetoken.bags.views import Split, levels_of
+from sparsetoken.bags.views import Split, halved, levels_of
 from sparsetoken.bags.whitening import Moments, Whitening
 from sparsetoken.support.arrays import FloatArray, IntArray
 
@@ -112,7 +112,7 @@ def diagnosed(
     """All checks, of the bags and of two halves of them seen along one another's direction."""
     from scipy.special import ndtr
 
-    held = next(data.folds(2))
+    held = halved(data)
     halves = [data.bags.load()[half & (data.labels < 0)] for half in (held, ~held)]
     whitenings = [Moments.of(half, np.ones(len(half))).whitening() for half in halves]
     ends, edges = np.swapaxes(

@@ -10,14 +10,14 @@ import numpy as np
 from sparsetoken.bags.anchors import LEAST_POWER, Anchor, anchor_words, disagreements
 from sparsetoken.bags.diagnosis import Diagnosis
 from sparsetoken.bags.forecast import LEAST_DIM, PilotPlan, anchors_of, error_setting, forecasts
-from sparsetoken.bags.measured import Measured
+from sparsetoken.bags.measured import Measured, largest
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.planning.plan import question_of
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.text import json_text
+from sparsetoken.support.text import json_text, number_text
 
 # Standard errors from which a signal is there. Two halves that look at each other are lucky
 # together: four of these are about as rare as three of independent bags.
@@ -40,7 +40,8 @@ class Interval(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        value, low, high = (number_text(number, digits=3) for number in self)
+        return f"{value} [{low}, {high}]"
 
 
 class MatrixInterval(NamedTuple):
@@ -62,6 +63,8 @@ class Pilot:
     strength and sparsity are not `resolved`, whatever classifiers may find. `lengths` are the
     quartiles, with least and greatest. `effective_dim` is what is left of the dimension where
     whitening does not blow up small variances. `anchors` set theory beside what was measured.
+    `effective_bags` are, for each classifier that was measured, the bags without groups that teach
+    as much as these: all of them without `groups=`, fewer where bags of a group are alike.
 
     >>> from sparsetoken import estimate_task
     >>> sample = Task(length=10, sparsity=2, strength=3.0).sample(200, dim=8, rng=0)
@@ -114,7 +117,9 @@ class Pilot:
         """What more labelled bags would give, or how many a target takes, with intervals.
 
         The theory's answer for the estimated task, anchored to what was measured on the pilot's own
-        bags. The question is that of `sparsetoken.plan`: `samples=`, or a target.
+        bags. The question is that of `sparsetoken.plan`: `samples=`, or a target. Of a pilot with
+        groups, `samples` are bags grouped as in the pilot, and theory is asked for as many fewer as
+        `effective_bags` are fewer than `bags`.
         """
         if self.task is None:
             raise InvalidInput(
@@ -137,6 +142,13 @@ class Pilot:
         warnings += tuple(disagreements(anchors, asked.setting.metric))
         return replace(answer, warnings=warnings)
 
+    @property
+    def effective_bags(self) -> dict[str, float]:
+        """Bags without groups that teach a classifier as much as these, by its name."""
+        return {
+            point.classifier: self.bags / point.design_effect for point in largest(self.measured)
+        }
+
     def summary(self) -> str:
         """All estimates, and what does not fit the model."""
         noise = np.sqrt(np.diag(self.covariance.value))
@@ -158,6 +170,7 @@ class Pilot:
             f"noise       standard deviations of coordinates from {noise.min():.3g} to "
             f"{noise.max():.3g}; {self.effective_dim:.3g} dimensions after whitening",
         ]
+        lines += self._group_lines()
         if self.task is None:
             lines.append(
                 f"No signal was found: evidence {self.evidence:.1f} standard errors, {SURE:g} are "
@@ -171,6 +184,20 @@ class Pilot:
         lines += [anchor_words(anchor, self.setting.metric) for anchor in self.anchors]
         lines.append(self._verdict())
         return "\n".join(lines)
+
+    def _group_lines(self) -> list[str]:
+        """What groups take away, in a sentence; none without groups."""
+        points = largest(self.measured)
+        groups = points[0].groups if points else None
+        if groups is None:
+            return []
+        count = len(np.unique(groups))
+        alike = " and ".join(f"{point.correlation:.2g} ({point.classifier})" for point in points)
+        worth = " and ".join(f"{bags:.0f} ({name})" for name, bags in self.effective_bags.items())
+        return [
+            f"groups      {count}; scores of two bags of a group correlate by {alike}: {self.bags} "
+            f"bags teach as much as {worth} without groups"
+        ]
 
     @property
     def _kind(self) -> str:
@@ -213,6 +240,7 @@ class Pilot:
             "bags",
             "dim",
             "effective_dim",
+            "effective_bags",
             "fits",
         )
         content |= {name: getattr(self, name) for name in numbers}

@@ -24,7 +24,7 @@ from sparsetoken.planning.tuning import Tuned
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import refusal
-from sparsetoken.support.text import table_text
+from sparsetoken.support.text import number_text, table_text
 
 LEAST_DIM = 3  # of a plan
 _POINTS = 6  # of the curve that is searched for a target: neighbours differ by a factor of four
@@ -40,9 +40,14 @@ class Forecast(NamedTuple):
     high: float
     theory: float  # alone
     warnings: tuple[str, ...]  # of the planner
+    least: float = 0.0  # labelled bags, below which nothing is resolved; 0 for a value
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        value, low, high = (
+            number_text(number, digits=3) + (" or fewer" if 0 < number <= self.least else "")
+            for number in (self.value, self.low, self.high)
+        )
+        return f"{value} [{low}, {high}]"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,10 +97,11 @@ class PilotPlan:
         asked, best = self.question, self.best
         metric, target = asked.setting.metric.words, asked.target
         if best is None:
-            earliest = min(option.low for option in self.options)
+            first = min(self.options, key=lambda option: option.low)
+            fewer = " or fewer" if first.low <= first.least else ""
             hope = (
-                f" (with {earliest:.0f} labelled bags at the earliest)"
-                if earliest < math.inf
+                f" (with {first.low:.0f}{fewer} labelled bags at the earliest)"
+                if first.low < math.inf
                 else ""
             )
             return f"A {metric} of {target:g} is not in sight for bags like these{hope}."
@@ -117,7 +123,7 @@ class PilotPlan:
 
         metric = self.question.setting.metric
         table = pd.DataFrame([option._asdict() for option in self.options])
-        table = table.drop(columns="warnings")
+        table = table.drop(columns=["warnings", "least"])
         paragraphs = [self.headline, table_text(table)]
         paragraphs += [anchor_words(anchor, metric) for anchor in self.anchors]
         paragraphs += [f"Warning: {warning}." for warning in self.warnings]
@@ -134,21 +140,18 @@ def anchors_of(
     metric, worst = setting.metric, setting.metric.baseline(task).badness
     anchors = []
     for point in largest(measured):
-        (tuned,) = tuned_at(setting, task, point.classifier, [point.samples])
         bags = len(point.labels)
         # with half a bag more that is guessed: none of them wrong is not never wrong
         badness = (metric.badness(point.value(metric)) * bags + 0.5 * worst) / (bags + 0.5)
-        least = math.sqrt(badness * max(1 - badness, 0.0) / bags)
+        least = math.sqrt(badness * max(1 - badness, 0.0) / (bags / point.design_effect))
         error = max(point.standard_error(metric), least)
-        theory = metric.badness(float(tuned.value))
-        doubt = DOUBTS[point.classifier]
         tokens = noise.tokens * point.samples / bags
-        anchors.append(
-            Anchor(
-                point.classifier, point.samples, badness, error, theory, worst, noise.white,
-                min(dim / tokens, 1.0), doubt,
-            )
+        anchor = Anchor(
+            point.classifier, point.samples, badness, error, badness, worst, noise.white,
+            min(dim / tokens, 1.0), DOUBTS[point.classifier], point.design_effect,
         )  # fmt: skip
+        (tuned,) = tuned_at(setting, task, point.classifier, [anchor.effective(point.samples)])
+        anchors.append(anchor._replace(theory=metric.badness(float(tuned.value))))
     return tuple(anchors)
 
 
@@ -187,7 +190,7 @@ def _value(question: Question, task: Task, anchor: Anchor, reach: float) -> Fore
     """Of the metric, with the samples that are given."""
     setting, metric, samples = question.setting, question.setting.metric, question.samples
     assert samples is not None
-    (tuned,) = tuned_at(setting, task, anchor.classifier, [samples])
+    (tuned,) = tuned_at(setting, task, anchor.classifier, [anchor.effective(samples)])
     theory, spread = metric.badness(float(tuned.value)), float(tuned.spread)
     value, *ends = map(metric.badness, anchor.forecast(samples, theory, spread, reach))
     warnings = (
@@ -200,13 +203,17 @@ def _value(question: Question, task: Task, anchor: Anchor, reach: float) -> Fore
 
 
 def _needed(question: Question, task: Task, anchor: Anchor, reach: float) -> Forecast:
-    """Labelled bags: where the anchored curve, or an end of its interval, meets the target."""
+    """Labelled bags: where the anchored curve, or an end of its interval, meets the target.
+
+    A curve that begins above it says that the fewest bags it has, or fewer, are enough.
+    """
     assert question.target is not None
     setting, scale = question.setting, anchor.scale
     target = scale.deviate(setting.metric.badness(question.target))
     ends = max(anchor.samples / _NEAREST, 4), anchor.samples * _FURTHEST
     counts = np.unique(np.geomspace(*ends, _POINTS).round().astype(int)).tolist()
-    tuned = tuned_at(setting, task, anchor.classifier, counts)
+    effective = [anchor.effective(count) for count in counts]
+    tuned = tuned_at(setting, task, anchor.classifier, effective)
     theory = np.array([scale.deviate(setting.metric.badness(float(each.value))) for each in tuned])
     middle = theory + [anchor.move(count) for count in counts]
     half = reach * np.array([anchor.deviation(count) for count in counts])
@@ -214,7 +221,15 @@ def _needed(question: Question, task: Task, anchor: Anchor, reach: float) -> For
         _crossing(np.log(counts), curve, target)
         for curve in (theory, middle, middle + half, middle - half)
     )
-    return Forecast(anchor.classifier, value, low, high, alone, ())
+    warnings = (
+        (
+            f"numbers of labelled bags are not resolved below {counts[0]}, where curves begin (a "
+            f"quarter of the {anchor.samples} bags that the pilot learned from); fewer may do",
+        )
+        if value <= counts[0]
+        else ()
+    )
+    return Forecast(anchor.classifier, value, low, high, alone, warnings, counts[0])
 
 
 def _crossing(log_counts: FloatArray, curve: FloatArray, target: float) -> float:

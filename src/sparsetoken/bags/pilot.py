@@ -15,6 +15,7 @@ learned anew, and for R of the likelihood.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -27,18 +28,19 @@ from sparsetoken.bags.diagnosis import diagnosed
 from sparsetoken.bags.estimate import Estimate, best_estimate
 from sparsetoken.bags.findings import SURE, Interval, MatrixInterval, Pilot
 from sparsetoken.bags.forecast import anchors_of, error_setting
+from sparsetoken.bags.groups import read_groups, standard_error
 from sparsetoken.bags.likelihood import (
     NoiseDensity,
     Signal,
     fit_signal,
     refit,
 )
-from sparsetoken.bags.measured import largest, measured_curve, rank_surplus
+from sparsetoken.bags.measured import largest, measured_curve, rank_evidence, rank_surplus
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.views import Split, View, levels_of
 from sparsetoken.bags.whitening import Moments, Shrinking
 from sparsetoken.model.task import Task
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
@@ -70,7 +72,9 @@ def estimate_task(
     positive : label, optional
         That of bags with a signal; the second one in order if not given.
     groups : array (n,), optional
-        Bags of one group (a patient, a recording) are never on both sides of a split.
+        Bags of one group (a patient, a recording) are never on both sides of a split, intervals and
+        evidence are those of independent groups, and n bags count as `Pilot.effective_bags` in what
+        theory predicts: those of one group have part of what they say in common (`groups.py`).
     level : float
         Of the intervals.
     blocks : int
@@ -89,8 +93,8 @@ def estimate_task(
     Raises
     ------
     InvalidInput
-        Bags or labels that cannot be read, fewer than eight bags of a class, or a `level` or
-        `blocks` out of bounds.
+        Bags, labels or groups that cannot be read, fewer than eight bags of a class, a class in
+        fewer than four groups, or a `level` or `blocks` out of bounds.
 
     Examples
     --------
@@ -106,7 +110,8 @@ def estimate_task(
     _, labels = two_classes(y, len(bags), "estimate_task", _FEWEST, positive)
     level = real("estimate_task", "level", level, above=0, below=1)
     blocks = whole("estimate_task", "blocks", blocks, least=3)
-    data = TrainingData.of(bags, labels, np.ones(len(bags)), groups)
+    numbers = None if groups is None else read_groups(groups, len(bags), "estimate_task").numbers
+    data = TrainingData.of(bags, labels, np.ones(len(bags)), numbers)
     if data.fewest < _FEWEST // 2:  # in each fold and in each half there must be some
         raise InvalidInput(
             f"estimate_task: groups must be at least {_FEWEST // 2} with bags of each class, got "
@@ -137,10 +142,10 @@ def estimate_task(
                 seen.signal.silent,
                 most=1.0,
             ),
-            prevalence=_mean(labels > 0, level),
-            length=_mean(bags.lengths, level),
+            prevalence=_mean(labels > 0, numbers, level),
+            length=_mean(bags.lengths, numbers, level),
             lengths=tuple(np.quantile(bags.lengths, [0, 0.25, 0.5, 0.75, 1]).tolist()),
-            covariance=_covariance(noise, level),
+            covariance=_covariance(noise, level, None if numbers is None else numbers[labels < 0]),
             evidence=evidence,
             recognition=seen.recognition(),
             task=task,
@@ -187,9 +192,9 @@ def _jackknifed(
     return Interval(value, min(value, low), max(value, high))
 
 
-def _mean(values: Any, level: float) -> Interval:
+def _mean(values: Any, groups: IntArray | None, level: float) -> Interval:
     """Of one number a bag."""
-    value, error = float(np.mean(values)), float(np.std(values) / np.sqrt(len(values)))
+    value, error = float(np.mean(values)), standard_error(values, groups)
     half = float(ndtri((1 + level) / 2)) * error
     return Interval(value, value - half, value + half)
 
@@ -212,7 +217,7 @@ def _held_out(split: Split) -> tuple[float, float, float]:
 
     Along the other half's direction, by the signal fitted to the other half.
     """
-    ranks, gains = [], []
+    ranks, gains, variance = [], [], 0.0
     for own, view in enumerate(split.views):
         other = split.views[1 - own]
         noise = NoiseDensity(other.noise)
@@ -221,11 +226,14 @@ def _held_out(split: Split) -> tuple[float, float, float]:
         dense = refit(taught, replace(sparse, count=int(other.lengths.max())))
         unseen = levels_of([view], noise)[view.positive]
         gains.append(unseen.log_likelihoods(sparse) - unseen.log_likelihoods(dense))
-        ranks.append(rank_surplus(_scores(view, noise, sparse), view.positive))
+        surplus, more = rank_surplus(_scores(view, noise, sparse), view.positive)
+        ranks.append(surplus)
+        variance += more
     gain = np.concatenate(gains)
-    error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
-    surplus, variance = np.sum(ranks, axis=0)
-    return float(surplus / np.sqrt(variance)), float(gain.mean()), error
+    count = len(gain)
+    error = standard_error(gain, split.groups(positive=True)) * math.sqrt(count / (count - 1))
+    evidence = rank_evidence(np.concatenate(ranks), variance, split.groups())
+    return evidence, float(gain.mean()), error
 
 
 def _scores(view: View, noise: NoiseDensity, signal: Signal) -> FloatArray:
@@ -253,12 +261,17 @@ def _effective_dim(data: TrainingData, shrinking: Shrinking) -> float:
     return float(np.trace(noise) ** 2 / squares) if squares > 0 else 1.0
 
 
-def _covariance(noise: Bags, level: float) -> MatrixInterval:
-    """Of the tokens of negative bags; bags, not tokens, are what was drawn."""
+def _covariance(noise: Bags, level: float, groups: IntArray | None = None) -> MatrixInterval:
+    """Of the tokens of negative bags; bags or groups of them, not tokens, are what was drawn."""
     mean, value = noise.covariance()
     squares = np.zeros_like(value)
-    for start, stop in zip(noise.offsets[:-1], noise.offsets[1:], strict=True):
-        tokens = np.asarray(noise.tokens[start:stop], dtype=float) - mean
-        squares += (tokens.T @ tokens - (stop - start) * value) ** 2
+    numbers = np.arange(len(noise)) if groups is None else groups
+    for drawn in np.unique(numbers):
+        apart = np.zeros_like(value)
+        for bag in np.flatnonzero(numbers == drawn):
+            rows = slice(noise.offsets[bag], noise.offsets[bag + 1])
+            tokens = np.asarray(noise.tokens[rows], dtype=float) - mean
+            apart += tokens.T @ tokens - len(tokens) * value
+        squares += apart**2
     half = ndtri((1 + level) / 2) * np.sqrt(squares) / len(noise.tokens)
     return MatrixInterval(value, value - half, value + half)

@@ -20,6 +20,7 @@ from sparsetoken.bags.poolings import Job, refined, two_step_queries
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Moments, Shrinking
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
+from sparsetoken.support.errors import InvalidInput
 
 # Ways to halve the bags. Fewer where they hold so many tokens that one way takes seconds.
 _SPLITS, _MOST_TOKENS = 4, 1 << 18
@@ -33,6 +34,7 @@ class View(NamedTuple):
     tokens: FloatArray  # (N,), levels in units of the noise
     lengths: IntArray  # (n,)
     positive: BoolArray  # (n,), bags
+    groups: IntArray | None = None  # (n,)
 
     @property
     def of_positive(self) -> BoolArray:
@@ -51,12 +53,32 @@ class Split(NamedTuple):
     views: tuple[View, View]
     agreement: float
 
+    def groups(self, positive: bool = False) -> IntArray | None:
+        """Of the bags of one view and then the other, of all or of positive ones."""
+        numbers = [
+            view.groups[view.positive] if positive else view.groups
+            for view in self.views
+            if view.groups is not None
+        ]
+        return np.concatenate(numbers) if numbers else None
+
+
+def halved(data: TrainingData, seed: int = 0) -> BoolArray:
+    """Half of the bags (n,), both classes in it and in the rest."""
+    held = next(data.folds(2, seed), None)
+    if held is None:
+        raise InvalidInput(
+            "groups must leave bags of both classes in either half, got groups that cannot be "
+            "halved so: more groups are needed, or none that is much larger than the others"
+        )
+    return held
+
 
 def splits(data: TrainingData, shrinking: Shrinking) -> Iterator[Split]:
     """Halves of the bags that count, seen along one another's direction, several times."""
     count = int(np.clip(_MOST_TOKENS // int(data.bags.lengths.sum()), 1, _SPLITS))
     for seed in range(count):
-        held = next(data.folds(2, seed))
+        held = halved(data, seed)
         yield _split(data, shrinking, (held, ~held & (data.weights > 0)))
 
 
@@ -73,7 +95,8 @@ def _split(data: TrainingData, shrinking: Shrinking, halves: tuple[BoolArray, Bo
         agreement += 0.5 * float(np.mean(centred[:, 0] * centred[:, 1]))
         level = (along[rows, 1 - own] - noise[:, 1 - own].mean()) / spread[1 - own]
         level = np.clip(level, -_FURTHEST, _FURTHEST)
-        views.append(View(level, data.bags.lengths[half], data.labels[half] > 0))
+        groups = None if data.groups is None else data.groups[half]
+        views.append(View(level, data.bags.lengths[half], data.labels[half] > 0, groups))
     return Split((views[0], views[1]), agreement)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ from sparsetoken.support.text import json_text, table_text
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST_PAIRS = 10  # of bags that are nearly the same, a sentence each
 _MORE = (1, 2, 4, 8)  # times as many labelled bags
 _SHOWN = 20  # bags that are left out, of which is said why
 _LARGE = 1 << 21  # numbers in all tokens, below which no pooling takes a minute
@@ -34,6 +36,7 @@ class Fit:
     predicts what more bags would give, and saves a classifier if asked to. Bags are a folder of
     CLAM, TRIDENT or STAMP, or of HDF5 files, with labels in a table; or an npz archive of X (bags,
     tokens, features), or X (tokens, features) and offsets, and labels y: numpy.savez makes one.
+    Bags that are nearly the same are warned of.
     """
 
     bags: tyro.conf.Positional[str]
@@ -46,8 +49,6 @@ class Fit:
     """Of the table; else label, y, target or the like, or the only one left."""
     bag_column: str | None = None
     """With the names of bags; else slide_id, slide, bag, filename or the like."""
-    group: str | None = None
-    """The column with what must stay together; else patient, case_id, donor or the like, if any."""
     layout: str | None = None
     """How bags are kept (clam, trident, stamp, hdf5, npz, ...); else it is recognised."""
     leave_out: bool = False
@@ -56,6 +57,12 @@ class Fit:
     """Fit all bags and write the classifier to this file, for sparsetoken score."""
     positive: str | None = None
     """The label of bags with a signal, against all others; of two the second in order, if none."""
+    group: str | None = None
+    """The column of the table, or array of the npz file, that names each bag's group (a patient, a
+    recording): groups are never split, neither by folds nor by halves."""
+    merge: bool = False
+    """Make one bag of each group. Of two labels, it has a signal if one of its bags has; several
+    must agree in a group."""
     poolings: tuple[str, ...] = ()
     """Those to compare, as attention,joint; else all that suit the bags and do not take by far the
     most time."""
@@ -89,10 +96,16 @@ class Fit:
                 f"{self.bags}: y must have labels of two kinds, got {classes[0]} alone"
             )
         signal = self._signal(classes)
-        self._say(_shape(bags))
+        if self.group is not None and self.labels is None:
+            groups = st.load_groups(self.bags, self.group)
+        answer: Row = {"duplicates": self._duplicates(bags, groups)}
+        if self.merge:
+            bags, labels = self._merged(bags, labels, groups, signal)
+            groups = None
+        self._say(_shape(bags, groups))
         self._say(_signal_line(classes, signal))
         with warnings_as_notes():
-            poolings = self._poolings(bags, labels)
+            poolings = self._poolings(bags, labels, groups)
             table = st.compare_poolings(
                 bags,
                 labels,
@@ -101,9 +114,12 @@ class Fit:
                 progress=not self.no_progress,
                 poolings=poolings,
                 positive=signal,
+                groups=groups,
             )
         comparison: Any = table.to_dict("records")
-        answer: Row = {"bags": len(bags), "dim": bags.dim, "positive": signal}
+        answer |= {"bags": len(bags), "dim": bags.dim, "positive": signal}
+        if groups is not None:
+            answer["groups"] = len(np.unique(groups))
         answer["comparison"] = comparison
         shown: Any = table.drop(columns=["failure", "best"]).to_dict("records")
         self._shown(shown)
@@ -115,9 +131,8 @@ class Fit:
         chosen = self._chosen(table)
         if destination is not None:
             self._doing(f"fitting all bags ({chosen})")
-            classifier = st.ESTIMATORS.make(chosen, positive=signal).fit(
-                bags, labels, groups=groups
-            )
+            classifier = st.ESTIMATORS.make(chosen, positive=signal)
+            classifier.fit(bags, labels, groups=groups)
             st.save_classifier(classifier, destination)
             note(f"the classifier ({chosen}) is in {self.save}")
             answer["saved"] = {"classifier": chosen, "file": str(self.save)}
@@ -125,7 +140,7 @@ class Fit:
             self._say("\nNothing is estimated or planned for several labels; --positive LABEL does "
                       "so for one against the rest.")  # fmt: skip
         else:
-            answer |= self._outlook(bags, labels == signal, groups)
+            answer |= self._outlook(bags, labels == signal, groups, chosen)
         if self.json:
             print(json_text(answer))
 
@@ -138,7 +153,7 @@ class Fit:
             labels=self.labels if self.slide_table is None else (self.labels, self.slide_table),
             bag_column=self.bag_column,
             label_column=self.label_column,
-            group_column=self.group,
+            group_column=None if self.labels is None else self.group,
             leave_out=self.leave_out,
         )
 
@@ -148,14 +163,48 @@ class Fit:
             return _label(classes, self.positive)
         return classes[1].item() if len(classes) == 2 else None
 
-    def _poolings(self, bags: st.Bags, labels: NDArray[Any]) -> list[str] | None:
+    def _duplicates(self, bags: st.Bags, groups: NDArray[Any] | None) -> list[Row]:
+        """Bags that are nearly the same, in different groups, each pair in a sentence."""
+        pairs: Any = st.find_duplicates(bags, groups).to_dict("records")
+        for pair in pairs[:_MOST_PAIRS]:
+            within = (
+                "" if groups is None else f" of groups {pair['group']} and {pair['other_group']}"
+            )
+            self._say(
+                f"Warning: bags {pair['name']} and {pair['other_name']}{within} are nearly the "
+                f"same, {pair['shared']:.0%} of their tokens: errors look better than they are "
+                "where one is held out and the other is not."
+            )
+        if len(pairs) > _MOST_PAIRS:
+            self._say(
+                f"Warning: {len(pairs) - _MOST_PAIRS} more pairs of bags are nearly the same."
+            )
+        return list(pairs)
+
+    def _merged(
+        self, bags: st.Bags, labels: NDArray[Any], groups: NDArray[Any] | None, signal: Any
+    ) -> tuple[st.Bags, NDArray[Any]]:
+        """One bag for each group."""
+        if groups is None:
+            raise InvalidInput("fit: merge must come with --group, which says what becomes one bag")
+        two = len(np.unique(labels)) == 2
+        merged = st.merge_bags(
+            bags, labels, groups, rule="any" if two else "same", positive=signal if two else None
+        )
+        assert merged.labels is not None
+        self._say(f"{len(bags)} bags merged into {len(merged.groups)}, one for each group.")
+        return merged.bags.load(), merged.labels
+
+    def _poolings(
+        self, bags: st.Bags, labels: NDArray[Any], groups: NDArray[Any] | None = None
+    ) -> list[str] | None:
         """Those to compare; None for all that suit the bags."""
         if self.poolings:
             return [name.strip() for names in self.poolings for name in names.split(",")]
         if bags.tokens.size < _LARGE:
             return None
         self._doing("estimating how long each pooling will take (--poolings chooses them)")
-        seconds = st.rehearse_poolings(bags, labels, folds=self.folds)
+        seconds = st.rehearse_poolings(bags, labels, folds=self.folds, groups=groups)
         kept = {name for name in seconds if name == self.pooling or not _dominates(name, seconds)}
         note(
             ", ".join(
@@ -167,7 +216,11 @@ class Fit:
         return [name for name in seconds if name in kept]
 
     def _outlook(
-        self, bags: st.Bags, positive: NDArray[np.bool_], groups: NDArray[Any] | None
+        self,
+        bags: st.Bags,
+        positive: NDArray[np.bool_],
+        groups: NDArray[Any] | None,
+        chosen: str,
     ) -> Row:
         """What is in the bags, and what more of them would give."""
         self._doing("estimating what is in the bags")
@@ -179,7 +232,7 @@ class Fit:
         self._say("\n" + pilot.summary())
         answer: Row = {"pilot": json.loads(pilot.to_json())}
         if pilot.found:
-            answer["plan"] = self._plan(pilot)
+            answer["plan"] = self._plan(pilot, chosen)
         return answer
 
     def _doing(self, words: str) -> None:
@@ -209,13 +262,14 @@ class Fit:
             )
         return self.pooling
 
-    def _plan(self, pilot: st.Pilot) -> Row:
+    def _plan(self, pilot: st.Pilot, chosen: str) -> Row:
         """What more bags like these would give."""
         self._doing(f"planning for {', '.join(str(k * pilot.bags) for k in _MORE)} bags")
-        rows, advices = [], {}
+        rows: list[Row] = []
+        advices: dict[int | str, st.PilotPlan] = {}
         for factor in _MORE:
             samples = factor * pilot.bags
-            advice = advices[f"{samples} bags"] = pilot.plan(samples=samples)
+            advice = advices[samples] = pilot.plan(samples=samples)
             assert advice.best is not None
             errors = {
                 f"{name}_{part}": getattr(advice[name], part)
@@ -225,17 +279,23 @@ class Fit:
             rows.append({"labelled_bags": samples, **errors, "recommended": advice.best.classifier})
         self._say(f"Errors with more labelled bags, with {pilot.level:.0%} intervals:")
         answer: Row = {"more": self._shown(rows)}
+        self._say(f"Forecasts are for attention and pooled; {self._whose(chosen)}.")
         if self.target_error is not None or self.target_auc is not None:
             targets = {"target_error": self.target_error, "target_auc": self.target_auc}
             advices["the target"] = pilot.plan(**targets)
             answer["target"] = advices["the target"].headline
             self._say(answer["target"])
-        answer["warnings"] = [
-            f"{words}: {each}" for words, advice in advices.items() for each in advice.warnings
-        ]
+        answer["warnings"] = _each_once(advices)
         for warning in answer["warnings"]:
             self._say(f"Warning for {warning}.")
         return answer
+
+    def _whose(self, chosen: str) -> str:
+        """Whether the classifier that was chosen is among those forecast."""
+        words = f"the classifier saved is {chosen}" if self.save else f"{chosen} was best here"
+        if self.save is None and self.pooling != "best":
+            words = f"{chosen} was asked for"
+        return words if chosen in ("attention", "pooled") else f"{words}, of which nothing is said"
 
 
 def open_noted(path: str, **options: Any) -> st.BagCollection:
@@ -247,10 +307,26 @@ def open_noted(path: str, **options: Any) -> st.BagCollection:
     return collection
 
 
-def _shape(bags: st.Bags) -> str:
+def _each_once(advices: Mapping[int | str, st.PilotPlan]) -> list[str]:
+    """Warnings of plans for so many bags, or for "the target": each once, after all it is for."""
+    meant: dict[str, list[int | str]] = {}
+    for asked, advice in advices.items():
+        for warning in advice.warnings:
+            meant.setdefault(warning, []).append(asked)
+    sentences = []
+    for warning, where in meant.items():
+        sizes = [str(asked) for asked in where if isinstance(asked, int)]
+        words = [f"{', '.join(sizes)} bags"] if sizes else []
+        words += [asked for asked in where if isinstance(asked, str)]
+        sentences.append(f"{' and '.join(words)}: {warning}")
+    return sentences
+
+
+def _shape(bags: st.Bags, groups: NDArray[Any] | None) -> str:
     lengths = bags.lengths
+    within = "" if groups is None else f" in {len(np.unique(groups))} groups"
     return (
-        f"{len(bags)} bags of {lengths.min()} to {lengths.max()} tokens in {bags.dim} "
+        f"{len(bags)} bags{within} of {lengths.min()} to {lengths.max()} tokens in {bags.dim} "
         "dimensions, cross-validated."
     )
 

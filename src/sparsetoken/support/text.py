@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+_LARGEST = 1e15  # numbers below it are written in full; nobody counts so far
 _UNRESOLVED = 1e-12  # nothing here is known so well: smaller numbers are shown as such
 
 
 def number_text(value: Any, digits: int = 5) -> str:
-    """One cell of a table: a dash for what is missing, few digits, no 1e-253.
+    """One cell of a table: a dash for what is missing, few digits, no 1e-253; counts in full.
 
     >>> [number_text(value) for value in (0.123456, 1e-253, float("nan"), None, 12, "attention")]
     ['0.12346', '<1e-12', '–', '–', '12', 'attention']
+    >>> [number_text(value, digits=3) for value in (0.123456, 1810.0, 18104.7)]
+    ['0.123', '1810', '18105']
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
@@ -24,6 +27,8 @@ def number_text(value: Any, digits: int = 5) -> str:
         return str(value)
     if 0 < abs(value) < _UNRESOLVED:
         return f"<{_UNRESOLVED:g}"
+    if 10.0**digits <= abs(value) < _LARGEST:
+        return f"{value:.0f}"
     return f"{value:.{digits}g}"
 
 

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
-from sparsetoken.bags.readers.npz import Npz
+from sparsetoken.bags.readers.npz import Npz, read_names
 from sparsetoken.bags.readers.slides import Clam, Hdf5, Stamp, Trident
 from sparsetoken.bags.source import BagSource, Problem
 from sparsetoken.model.names import Names
@@ -134,6 +134,41 @@ def problem_text(problems: Sequence[Problem]) -> str:
     if len(problems) > _SHOWN:
         lines.append(f"  and {len(problems) - _SHOWN} more")
     return "\n".join(lines)
+
+
+def load_groups(path: str | os.PathLike[str], name: str) -> NDArray[Any]:
+    """Groups of the bags in an npz file: patients, recordings.
+
+    Parameters
+    ----------
+    path : str or path
+        The npz file.
+    name : str
+        Of the array in it that has a number or a word for each bag.
+
+    Returns
+    -------
+    array (n,)
+        The names, as `groups=` takes them.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing is there, it is no npz file, or it has no such array.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/bags.npz", X=np.ones((3, 2, 4)), patient=["ann", "ben", "ann"])
+    ...     load_groups(f"{folder}/bags.npz", "patient").tolist()
+    ['ann', 'ben', 'ann']
+    """
+    with naming(path) as place:
+        if not Npz().can_read(place):
+            raise InvalidInput("groups are read from npz files alone, this is not one")
+        return read_names(place, name)
 
 
 @contextmanager

@@ -74,6 +74,20 @@ class Npz:
         return LabelledBags(bags, labels)
 
 
+def read_names(path: Path, name: str) -> NDArray[Any]:
+    """The array of that name, with a number or a word for each bag."""
+    arrays = read_arrays(path, (name,))
+    if name not in arrays:
+        raise InvalidInput(f"the array {name} (groups) is missing")
+    names = arrays[name]
+    if names.dtype.kind not in "biufU" or names.ndim != 1:
+        raise InvalidInput(
+            f"{name} must hold a number or a word for each bag, got {names.dtype} of shape "
+            f"{names.shape}"
+        )
+    return names
+
+
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """Those of the named arrays that an npz file has; numbers, truth values and words only."""
     with warnings.catch_warnings():
