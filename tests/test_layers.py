@@ -49,8 +49,8 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
-        "bags source repeats mixture units training_data token_maps whitening poolings statistics "
-        "training classes parameters classifier estimators comparison likelihood views diagnosis "
+        "bags source intervals repeats mixture units training_data token_maps whitening poolings "
+        "statistics training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
     "bags/readers": "npz loading".split(),

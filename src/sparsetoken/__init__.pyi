@@ -14,6 +14,8 @@ from .bags.estimators import StatisticsClassifier as StatisticsClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
 from .bags.forecast import PilotPlan as PilotPlan
+from .bags.intervals import delong_interval as delong_interval
+from .bags.intervals import wilson_interval as wilson_interval
 from .bags.pilot import estimate_task as estimate_task
 from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader

@@ -10,6 +10,7 @@ import numpy as np
 from sparsetoken.bags.anchors import LEAST_POWER, Anchor, anchor_words, disagreements
 from sparsetoken.bags.diagnosis import Diagnosis
 from sparsetoken.bags.forecast import LEAST_DIM, PilotPlan, anchors_of, error_setting, forecasts
+from sparsetoken.bags.intervals import Interval
 from sparsetoken.bags.measured import Measured
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
@@ -30,17 +31,6 @@ _VERDICTS = {
     False: "a dense signal fits better",
     None: "sparse or dense cannot be told",
 }
-
-
-class Interval(NamedTuple):
-    """An estimate and the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
 class MatrixInterval(NamedTuple):
