@@ -50,8 +50,9 @@ ROOMS = {
     "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
         "bags source intervals repeats mixture units training_data token_maps whitening poolings "
-        "statistics training classes parameters classifier estimators comparison likelihood views diagnosis "
-        "measured anchors forecast findings estimate pilot saved_models storage"
+        "statistics training classes parameters classifier estimators held_out comparison "
+        "likelihood views diagnosis measured anchors forecast findings estimate pilot saved_models "
+        "storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
@@ -191,7 +192,7 @@ for name in set(sparsetoken.__all__) - drawing - estimators:
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert len(estimators) == 13
+assert len(estimators) == 14
 assert all(getattr(sparsetoken, name) is not None for name in estimators | drawing)
 try:
     sparsetoken.nothing

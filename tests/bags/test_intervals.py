@@ -240,7 +240,7 @@ def test_delong_is_the_bootstraps():
 @pytest.mark.parametrize("folds", [1, 5])
 @pytest.mark.parametrize("bags", [50, 200])
 def test_nine_of_ten_intervals_hold_the_auc(gap, folds, bags):
-    """Of normal scores, whose AUC is known; 50 bags have about 20 positive ones."""
+    """Of normal scores, whose AUC is known. Folds of four positive bags make them a bit wide."""
     truth, repeats = float(ndtr(gap / math.sqrt(2))), 2000
     held = 0
     for seed in range(repeats):
@@ -250,7 +250,7 @@ def test_nine_of_ten_intervals_hold_the_auc(gap, folds, bags):
         fold = np.arange(bags) // 5 % folds  # of both classes alike
         _, low, high = st.delong_interval(positive, scores, folds=fold)
         held += low <= truth <= high
-    assert 0.87 < held / repeats < 0.96, held / repeats
+    assert 0.87 < held / repeats < 0.97, held / repeats
 
 
 @pytest.mark.slow

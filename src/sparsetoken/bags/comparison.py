@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from sparsetoken.bags.bags import Bags, read_labels, signal_of
 from sparsetoken.bags.classifier import BagClassifier
 from sparsetoken.bags.estimators import ESTIMATORS
-from sparsetoken.support.arrays import FloatArray, IntArray
+from sparsetoken.bags.held_out import Comparison, HeldOut, best_row, guess_row, pooling_row
+from sparsetoken.bags.intervals import LEVEL
+from sparsetoken.support.arrays import IntArray
 from sparsetoken.support.blas import one_blas_thread
-from sparsetoken.support.checks import refusal, whole
+from sparsetoken.support.checks import real, refusal, whole
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 from sparsetoken.support.progress import progress_bar
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _FEW = 5  # bags of each class that a rehearsal fits: one for each fold of a classifier's own
 _BRIEF = 2.0  # seconds
-_PLACED = "vectorized"  # takes places of tokens to mean something
 
 
 def compare_poolings(
@@ -43,11 +43,14 @@ def compare_poolings(
     """Error, AUC and time of each pooling on held-out bags, one row each.
 
     Everything a classifier chooses, it chooses inside the bags it learns from. The error has the
-    standard error of a proportion, the AUC that of the folds, `seconds` are the median of a fit.
-    The first row is the guess of the most frequent class. Of more than two classes the AUC is the
-    mean of those of each against the rest. Bags side by side ("vectorized") are tried if all have
-    one length, and together at most 16 million numbers. A pooling of which a fit does not arrive
-    has no numbers (NaN), and in `failure` the sentence that says so; it is "" for all others.
+    standard error of a proportion and Wilson's interval. The AUC is the mean over folds, so that
+    only bags scored by one fit are compared; standard error and interval are DeLong's. Intervals
+    are of 90 %: they hold the chance of which bags were held out, not of which were learned from.
+    `seconds` are the median of a fit. The first row is the guess of the most frequent class. Of
+    more than two classes the AUC is the mean of those of each against the rest. Bags side by side
+    ("vectorized") are tried if all have one length, and together at most 16 million numbers. A
+    pooling of which a fit does not arrive has no numbers (NaN), and in `failure` the sentence that
+    says so; it is "" for all others.
 
     `best` is the pooling with the least error, the first of several. "vectorized", which takes
     places to mean something and has the most parameters, must be better than all others by more
@@ -71,8 +74,9 @@ def compare_poolings(
     Returns
     -------
     pandas.DataFrame
-        Columns `pooling`, `error`, `error_se`, `auc`, `auc_se`, `seconds`, `failure`, `best`; a
-        row for the guess and one for each pooling.
+        Columns `pooling`, `error`, `error_se`, `error_low`, `error_high`, `auc`, `auc_se`,
+        `auc_low`, `auc_high`, `seconds`, `failure`, `best`; a row for the guess and one for each
+        pooling.
 
     Raises
     ------
@@ -88,32 +92,98 @@ def compare_poolings(
     >>> bool(table.error["attention"] < 0.1 < table.error["pooled"])
     True
     """
+    given = (X, y, mask, folds, seed, progress, poolings, positive)
+    return _compared("compare_poolings", *given, LEVEL).table
+
+
+def cross_validate(
+    X: Any,
+    y: Any,
+    *,
+    mask: Any = None,
+    folds: int = 5,
+    seed: int = 0,
+    progress: bool = False,
+    poolings: Iterable[str] | None = None,
+    positive: Any = None,
+    level: float = LEVEL,
+) -> Comparison:
+    """`compare_poolings`, and what each pooling says of every held-out bag.
+
+    Parameters
+    ----------
+    X, y, mask, folds, seed, progress, poolings, positive
+        As for `compare_poolings`.
+    level : float
+        Of the intervals.
+
+    Returns
+    -------
+    Comparison
+        The `table`; and in `held_out`, by name, scores, probabilities and predictions of all bags,
+        each by a fit that has not learned from the bag.
+
+    Raises
+    ------
+    InvalidInput
+        As for `compare_poolings`, or a `level` out of bounds.
+
+    Examples
+    --------
+    >>> from sparsetoken import Task, delong_interval
+    >>> sample = Task(length=8, sparsity=1, strength=5.0).sample(90, dim=4, rng=0)
+    >>> alone = cross_validate(sample.tokens, sample.labels, folds=3, poolings=["attention"])
+    >>> scores = alone.held_out["attention"].scores
+    >>> auc = delong_interval(sample.labels, scores, folds=alone.folds)
+    >>> bool(auc.low > 0.9), bool(abs(auc.low - alone.table.auc_low[1]) < 1e-12)
+    (True, True)
+    """
+    level = real("cross_validate", "level", level, above=0, below=1)
+    given = (X, y, mask, folds, seed, progress, poolings, positive)
+    return _compared("cross_validate", *given, level)
+
+
+def _compared(
+    who: str,
+    X: Any,
+    y: Any,
+    mask: Any,
+    folds: int,
+    seed: int,
+    progress: bool,
+    poolings: Iterable[str] | None,
+    positive: Any,
+    level: float,
+) -> Comparison:
     import pandas as pd
 
-    bags, classes, index, folds = _read("compare_poolings", X, y, mask, folds)
-    signal_of(classes, positive, "compare_poolings")
+    bags, classes, index, folds = _read(who, X, y, mask, folds)
+    signal = signal_of(classes, positive, who)
     labels = classes[index]
     splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
     splits = [(np.sort(train), held) for train, held in splitter.split(index, index)]
-    rarer = 1 - float(np.bincount(index).max()) / len(index)
-    rows = [_row("larger class", rarer, len(index), [0.5], [0.0])]
+    fold = np.empty(len(index), dtype=int)
+    for number, (_, held) in enumerate(splits):
+        fold[held] = number
+    rows, held_out = [guess_row(index, level)], {}
     failed = dict.fromkeys(rows[0], np.nan)
     with one_blas_thread():
-        for name in _suitable("compare_poolings", bags, poolings):
+        for name in _suitable(who, bags, poolings):
             classifier = ESTIMATORS.make(name, positive=positive)
-            wrong, areas, seconds = 0, [], []
             try:
                 with progress_bar(len(splits), name, progress) as advance:
+                    parts = []
                     for train, held in splits:
-                        seconds.append(_seconds(classifier, bags[train], labels[train]))
-                        wrong += int(np.sum(classifier.predict(bags[held]) != labels[held]))
-                        areas.append(_area(classifier.decision_function(bags[held]), index[held]))
+                        seconds = _seconds(classifier, bags[train], labels[train])
+                        parts.append(_said(classifier, bags[held], seconds))
                         advance()
-                rows.append(_row(name, wrong / len(index), len(index), areas, seconds))
+                held_out[name] = _together(parts, [held for _, held in splits])
+                rows.append(pooling_row(name, held_out[name], classes, index, fold, level))
             except ConvergenceError as error:
                 rows.append(failed | {"pooling": name, "failure": str(error)})
-    best = _best(rows[1:])
-    return pd.DataFrame([row | {"best": row is best} for row in rows])
+    best = best_row(rows[1:])
+    table = pd.DataFrame([row | {"best": row is best} for row in rows])
+    return Comparison(table, held_out, classes, index, fold, signal, level)
 
 
 def rehearse_poolings(
@@ -210,17 +280,6 @@ def _seconds(classifier: BagClassifier, bags: Bags, labels: NDArray[Any]) -> flo
     return time.perf_counter() - start
 
 
-def _best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The row to take, as `compare_poolings` says; None where no fit arrives."""
-    arrived = [row for row in rows if not row["failure"]]
-    usual = [row for row in arrived if row["pooling"] != _PLACED] or arrived
-    best = min(usual, key=lambda row: row["error"], default=None)
-    for row in arrived:
-        if row["pooling"] == _PLACED and best is not None:
-            best = row if row["error"] + row["error_se"] < best["error"] else best
-    return best
-
-
 def _tried(classifier: BagClassifier, bags: Bags, labels: NDArray[Any]) -> float:
     """Seconds of a fit that need not arrive."""
     start = time.perf_counter()
@@ -229,24 +288,18 @@ def _tried(classifier: BagClassifier, bags: Bags, labels: NDArray[Any]) -> float
     return time.perf_counter() - start
 
 
-def _area(scores: FloatArray, index: IntArray) -> float:
-    """Under the ROC curve; the mean over labels, each against the rest, where there are several."""
-    if scores.ndim == 1:
-        return float(roc_auc_score(index, scores))
-    areas = [roc_auc_score(index == k, scores[:, k]) for k in range(scores.shape[1])]
-    return float(np.mean(areas))
+def _said(classifier: BagClassifier, bags: Bags, seconds: float) -> HeldOut:
+    """Of bags that were held out from a fit, which took so long."""
+    scores = classifier.decision_function(bags)
+    chances, predictions = classifier.predict_proba(bags), classifier.predict(bags)
+    return HeldOut(scores, chances, predictions, (seconds,))
 
 
-def _row(
-    name: str, error: float, count: int, areas: list[float], seconds: list[float]
-) -> dict[str, Any]:
-    spread = float(np.std(areas, ddof=1) / np.sqrt(len(areas))) if len(areas) > 1 else 0.0
-    return {
-        "pooling": name,
-        "error": error,
-        "error_se": float(np.sqrt(error * (1 - error) / count)),
-        "auc": float(np.mean(areas)),
-        "auc_se": spread,
-        "seconds": float(np.median(seconds)),
-        "failure": "",
-    }
+def _together(parts: list[HeldOut], places: list[IntArray]) -> HeldOut:
+    """Of all folds, in the order of the bags."""
+    order = np.argsort(np.concatenate(places))
+    scores, chances, predictions = (
+        np.concatenate([getattr(part, name) for part in parts])[order]
+        for name in ("scores", "probabilities", "predictions")
+    )
+    return HeldOut(scores, chances, predictions, tuple(part.seconds[0] for part in parts))

@@ -26,8 +26,8 @@ from sparsetoken.bags.bags import Bags, two_classes
 from sparsetoken.bags.diagnosis import diagnosed
 from sparsetoken.bags.estimate import Estimate, best_estimate
 from sparsetoken.bags.findings import SURE, MatrixInterval, Pilot
-from sparsetoken.bags.intervals import Interval
 from sparsetoken.bags.forecast import anchors_of, error_setting
+from sparsetoken.bags.intervals import Interval
 from sparsetoken.bags.likelihood import (
     NoiseDensity,
     Signal,

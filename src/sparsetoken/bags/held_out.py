@@ -1,0 +1,139 @@
+"""`Comparison`: what poolings say of held-out bags, and how good that is, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsetoken.bags.intervals import Area, Interval, area, mean_area, wilson_interval
+from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PLACED = "vectorized"  # takes places of tokens to mean something
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What a pooling says of bags, each by a fit that has not learned from it.
+
+    Scores (n,) are above 0 for the second of two classes, (n, k) for more; probabilities (n, k) are
+    calibrated inside the bags that were learned from, so that those of several fits can be set side
+    by side. `seconds` are those of each fit.
+    """
+
+    scores: FloatArray
+    probabilities: FloatArray
+    predictions: NDArray[Any]
+    seconds: tuple[float, ...]
+
+    def area(self, index: IntArray, folds: IntArray) -> Area:
+        """Under the ROC curve, within folds; of several classes the mean, each against the rest."""
+        if self.scores.ndim == 1:
+            return area(index == 1, self.scores, folds)
+        return mean_area(
+            [area(index == k, self.scores[:, k], folds) for k in range(self.scores.shape[1])]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Poolings side by side; see `cross_validate`.
+
+    `table` is that of `compare_poolings`. `held_out` has what each pooling that arrives says of all
+    bags, by name. `classes` are the labels in order, `index` (n,) says which of them each bag has,
+    `folds` (n,) which bags were held out together, `signal` which label (0, 1, …) is that of bags
+    with a signal: the last one where each of several is in turn.
+
+    >>> from sparsetoken import Task, cross_validate
+    >>> sample = Task(length=8, sparsity=1, strength=5.0).sample(90, dim=4, rng=0)
+    >>> alone = cross_validate(sample.tokens, sample.labels, folds=3, poolings=["pooled"])
+    >>> alone.best, alone.held_out["pooled"].probabilities.shape, int(alone.folds.max())
+    ('pooled', (90, 2), 2)
+    """
+
+    table: pd.DataFrame
+    held_out: Mapping[str, HeldOut]
+    classes: NDArray[Any]
+    index: IntArray
+    folds: IntArray
+    signal: int
+    level: float
+
+    @property
+    def best(self) -> str | None:
+        """The pooling to take; None where no fit arrives."""
+        chosen = self.table.pooling[self.table.best]
+        return str(chosen.iloc[0]) if len(chosen) else None
+
+    @property
+    def positive(self) -> BoolArray:
+        """Which bags (n,) are those with a signal."""
+        return np.asarray(self.index == self.signal)
+
+    def chances(self, pooling: str) -> FloatArray:
+        """Held-out probabilities (n,) of the signal's label."""
+        return np.asarray(self.held_out[pooling].probabilities[:, self.signal])
+
+    def areas(self) -> dict[str, Area]:
+        """Under the ROC curve of each pooling."""
+        return {name: held.area(self.index, self.folds) for name, held in self.held_out.items()}
+
+
+def guess_row(index: IntArray, level: float) -> Row:
+    """Of the guess of the most frequent class, which ranks no bag above another."""
+    wrong = len(index) - int(np.bincount(index).max())
+    return _row("larger class", wrong, len(index), Interval(0.5, 0.5, 0.5), 0.0, [0.0], level)
+
+
+def pooling_row(
+    name: str, held: HeldOut, classes: NDArray[Any], index: IntArray, folds: IntArray, level: float
+) -> Row:
+    """Of a pooling whose fits arrive."""
+    wrong = int(np.sum(held.predictions != classes[index]))
+    under = held.area(index, folds)
+    auc, error = under.interval(level), under.standard_error
+    return _row(name, wrong, len(index), auc, error, held.seconds, level)
+
+
+def _row(
+    name: str,
+    wrong: int,
+    count: int,
+    auc: Interval,
+    auc_error: float,
+    seconds: Iterable[float],
+    level: float,
+) -> Row:
+    error = wilson_interval(wrong, count, level=level)
+    return {
+        "pooling": name,
+        "error": error.value,
+        "error_se": float(np.sqrt(error.value * (1 - error.value) / count)),
+        "error_low": error.low,
+        "error_high": error.high,
+        "auc": auc.value,
+        "auc_se": auc_error,
+        "auc_low": auc.low,
+        "auc_high": auc.high,
+        "seconds": float(np.median(list(seconds))),
+        "failure": "",
+    }
+
+
+def best_row(rows: list[Row]) -> Row | None:
+    """The row to take, as `compare_poolings` says; None where no fit arrives."""
+    arrived = [row for row in rows if not row["failure"]]
+    usual = [row for row in arrived if row["pooling"] != _PLACED] or arrived
+    best = min(usual, key=lambda row: row["error"], default=None)
+    for row in arrived:
+        if row["pooling"] == _PLACED and best is not None:
+            best = row if row["error"] + row["error_se"] < best["error"] else best
+    return best
