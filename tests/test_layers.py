@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "support": (
-        "errors checks estimate arrays blas processes progress text whole_files numerics plugins"
+        "errors checks estimate arrays blas processes progress text pages whole_files numerics "
+        "plugins"
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
@@ -51,8 +52,8 @@ ROOMS = {
     "bags": (
         "bags source intervals repeats mixture units training_data token_maps whitening poolings "
         "statistics training classes parameters classifier estimators held_out comparison "
-        "likelihood views diagnosis measured anchors forecast findings estimate pilot saved_models "
-        "storage"
+        "likelihood views diagnosis measured anchors forecast findings estimate pilot report "
+        "judgement fit_report saved_models storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
@@ -192,7 +193,7 @@ for name in set(sparsetoken.__all__) - drawing - estimators:
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert len(estimators) == 14
+assert len(estimators) == 15
 assert all(getattr(sparsetoken, name) is not None for name in estimators | drawing)
 try:
     sparsetoken.nothing
@@ -201,7 +202,9 @@ except AttributeError as error:
 else:
     raise SystemExit("an unknown name did not raise")
 """
-    needs_sklearn = "estimators comparison forecast findings pilot storage token_maps".split()
+    needs_sklearn = (
+        "estimators comparison forecast fit_report findings pilot storage token_maps".split()
+    )
     names = [name for name, home in public_names() if home in {f"bags.{x}" for x in needs_sklearn}]
     subprocess.run([sys.executable, "-c", code, *names], check=True)
 

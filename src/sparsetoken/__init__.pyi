@@ -14,6 +14,7 @@ from .bags.estimators import PooledClassifier as PooledClassifier
 from .bags.estimators import StatisticsClassifier as StatisticsClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
+from .bags.fit_report import FitReport as FitReport
 from .bags.forecast import PilotPlan as PilotPlan
 from .bags.held_out import Comparison as Comparison
 from .bags.intervals import delong_interval as delong_interval

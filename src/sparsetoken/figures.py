@@ -6,6 +6,7 @@ in grey by line style), lines for theory, labels in words with symbols.
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 from collections.abc import Sequence
@@ -160,6 +161,96 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
             figure.savefig(f"{os.fspath(path)}.{suffix}")
             figure.set_layout_engine("none")  # the first has found its layout: keep it
     plt.close(figure)
+
+
+def svg(figure: Figure) -> bytes:
+    """As vectors, the same bytes for the same figure; lets go of it."""
+    content = io.BytesIO()
+    with mpl.rc_context({**STYLE, "svg.hashsalt": "sparsetoken"}):
+        figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    return content.getvalue()
+
+
+def whiskers(table: pd.DataFrame, x: str, reference: float | None = None) -> Figure:
+    """A dot with a whisker from `low` to `high` for each row, from top to bottom, by its `name`.
+
+    A grey line stands at the reference; the row that is `best` has a filled dot.
+    """
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(4.4, 0.9 + 0.34 * len(table)), layout="constrained")
+        if reference is not None:
+            axes.axvline(reference, linestyle=_REFERENCE_DASHES[0], **_REFERENCE)
+        for place, row in enumerate(table.itertuples()):
+            color = LOOK["attention" if row.best else "pooled"]["color"]
+            axes.plot([row.low, row.high], [place, place], color=color, solid_capstyle="butt")
+            face = color if row.best else "white"
+            axes.plot(row.value, place, "o", color=color, markerfacecolor=face, markersize=6)
+        axes.set_yticks(range(len(table)), table["name"])
+        axes.set(xlabel=x, ylim=(len(table) - 0.5, -0.5))
+        axes.grid(axis="y", visible=False)
+    return figure
+
+
+def chart(
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    *,
+    log: Literal["", "x", "y", "xy"] = "",
+    unit_square: bool = False,
+    from_zero: bool = False,
+) -> Figure:
+    """Rows of x and y by `series`, each drawn in the way of its `kind`.
+
+    A "line"; a "band", a line with all between `low` and `high` shaded; "dots", with bars from
+    `low` to `high`; a "reference", thin and grey. Series of one `look` have one colour, that of the
+    classifier of this name.
+    """
+    with mpl.rc_context(STYLE):
+        height = 4.0 if unit_square else 3.2
+        figure, axes = plt.subplots(figsize=(4.4, height), layout="constrained")
+        axes.set(**{f"{name}scale": "log" for name in log})
+        others = itertools.cycle(_OTHERS)
+        for name, own in table.groupby("series", sort=False):
+            look = LOOK.get(own["look"].iloc[0]) or next(others)
+            _series(axes, str(name), own, look)
+        axes.set(xlabel=x, ylabel=y)
+        if unit_square:
+            axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+        if from_zero:
+            axes.set_ylim(bottom=0.0)
+        _plain_numbers(axes, log)
+        axes.legend(fontsize=8, handlelength=2.2)
+    return figure
+
+
+def histogram(counts: Sequence[int], edges: Sequence[float], x: str, y: str) -> Figure:
+    """Bars of counts between edges."""
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
+        color = LOOK["pooled"]["color"]
+        axes.stairs(counts, edges, fill=True, color=color, alpha=0.8)
+        axes.set(xlabel=x, ylabel=y)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+    return figure
+
+
+def _series(axes: Axes, name: str, own: pd.DataFrame, look: dict[str, Any]) -> None:
+    kind, color = own["kind"].iloc[0], look["color"]
+    if kind == "reference":
+        axes.plot(own["x"], own["y"], label=name, linestyle=_REFERENCE_DASHES[0], **_REFERENCE)
+    elif kind == "dots":
+        bars = [own["y"] - own["low"], own["high"] - own["y"]]
+        style = {"markerfacecolor": "white", "markersize": 5, "elinewidth": 1.0, "capsize": 2.0}
+        axes.errorbar(
+            own["x"], own["y"], bars, fmt=look["marker"], color=color, label=name, **style
+        )
+    else:
+        axes.plot(own["x"], own["y"], label=name, color=color, linestyle=look["linestyle"])
+        if kind == "band":
+            shade = {"alpha": 0.18, "linewidth": 0}
+            axes.fill_between(own["x"], own["low"], own["high"], color=color, **shade)
 
 
 def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:

@@ -158,7 +158,7 @@ def _compared(
     import pandas as pd
 
     bags, classes, index, folds = _read(who, X, y, mask, folds)
-    signal = signal_of(classes, positive, who)
+    signal_of(classes, positive, who)
     labels = classes[index]
     splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
     splits = [(np.sort(train), held) for train, held in splitter.split(index, index)]
@@ -183,7 +183,7 @@ def _compared(
                 rows.append(failed | {"pooling": name, "failure": str(error)})
     best = best_row(rows[1:])
     table = pd.DataFrame([row | {"best": row is best} for row in rows])
-    return Comparison(table, held_out, classes, index, fold, signal, level)
+    return Comparison(table, held_out, classes, index, fold, level)
 
 
 def rehearse_poolings(

@@ -148,19 +148,21 @@ class Pilot:
             f"noise       standard deviations of coordinates from {noise.min():.3g} to "
             f"{noise.max():.3g}; {self.effective_dim:.3g} dimensions after whitening",
         ]
+        return "\n".join([*lines, *self.sentences()])
+
+    def sentences(self) -> list[str]:
+        """Is there a signal, what kind is it, does the model fit, is theory what was measured?"""
         if self.task is None:
-            lines.append(
+            return [
                 f"No signal was found: evidence {self.evidence:.1f} standard errors, {SURE:g} are "
                 "needed."
-            )
-            return "\n".join(lines)
-        lines.append(
-            f"A signal is there: evidence {self.evidence:.1f} standard errors; {self._kind}."
-        )
-        lines += [f"The model does not fit: {problem}." for problem in self.diagnosis.problems]
-        lines += [anchor_words(anchor, self.setting.metric) for anchor in self.anchors]
-        lines.append(self._verdict())
-        return "\n".join(lines)
+            ]
+        return [
+            f"A signal is there: evidence {self.evidence:.1f} standard errors; {self._kind}.",
+            *(f"The model does not fit: {problem}." for problem in self.diagnosis.problems),
+            *(anchor_words(anchor, self.setting.metric) for anchor in self.anchors),
+            *self._verdict(),
+        ]
 
     @property
     def _kind(self) -> str:
@@ -175,20 +177,20 @@ class Pilot:
         verdict = _VERDICTS[self.diagnosis.sparse]
         return f"{verdict} (log likelihood of a positive bag {gain:+.3g} ± {error:.2g})"
 
-    def _verdict(self) -> str:
+    def _verdict(self) -> list[str]:
         """What was checked, and whether a misfit would have been seen."""
         if not self.anchors:
-            return "Whether predictions are right was not measured."
+            return ["Whether predictions are right was not measured."]
         power = min(anchor.power for anchor in self.anchors)
         seen = f"predictions wrong by a factor of two would have been seen with {power:.0%} chance"
         if self.fits:
-            return f"The model fits, and predicts what was measured; {seen}."
+            return [f"The model fits, and predicts what was measured; {seen}."]
         wrong = list(disagreements(self.anchors, self.setting.metric))
         if wrong:
-            return "\n".join(f"The model does not fit: {sentence}." for sentence in wrong)
+            return [f"The model does not fit: {sentence}." for sentence in wrong]
         if power < LEAST_POWER:
-            return f"Whether predictions are right cannot be told from so few bags: {seen}."
-        return f"Theory and measurement agree within their errors, but not closely; {seen}."
+            return [f"Whether predictions are right cannot be told from so few bags: {seen}."]
+        return [f"Theory and measurement agree within their errors, but not closely; {seen}."]
 
     def to_json(self) -> str:
         """All but the covariance and the scores, for programs."""

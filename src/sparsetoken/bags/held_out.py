@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.bags.intervals import Area, Interval, area, mean_area, wilson_interval
-from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
+from sparsetoken.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,13 +34,16 @@ class HeldOut:
     predictions: NDArray[Any]
     seconds: tuple[float, ...]
 
+    def scores_of(self, label: int) -> FloatArray:
+        """Scores (n,) that are above 0 for this one of the classes."""
+        if self.scores.ndim == 2:
+            return np.asarray(self.scores[:, label])
+        return self.scores if label == 1 else -self.scores
+
     def area(self, index: IntArray, folds: IntArray) -> Area:
         """Under the ROC curve, within folds; of several classes the mean, each against the rest."""
-        if self.scores.ndim == 1:
-            return area(index == 1, self.scores, folds)
-        return mean_area(
-            [area(index == k, self.scores[:, k], folds) for k in range(self.scores.shape[1])]
-        )
+        labels = [1] if self.scores.ndim == 1 else range(self.scores.shape[1])
+        return mean_area([area(index == k, self.scores_of(k), folds) for k in labels])
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +52,7 @@ class Comparison:
 
     `table` is that of `compare_poolings`. `held_out` has what each pooling that arrives says of all
     bags, by name. `classes` are the labels in order, `index` (n,) says which of them each bag has,
-    `folds` (n,) which bags were held out together, `signal` which label (0, 1, …) is that of bags
-    with a signal: the last one where each of several is in turn.
+    `folds` (n,) which bags were held out together.
 
     >>> from sparsetoken import Task, cross_validate
     >>> sample = Task(length=8, sparsity=1, strength=5.0).sample(90, dim=4, rng=0)
@@ -64,7 +66,6 @@ class Comparison:
     classes: NDArray[Any]
     index: IntArray
     folds: IntArray
-    signal: int
     level: float
 
     @property
@@ -72,15 +73,6 @@ class Comparison:
         """The pooling to take; None where no fit arrives."""
         chosen = self.table.pooling[self.table.best]
         return str(chosen.iloc[0]) if len(chosen) else None
-
-    @property
-    def positive(self) -> BoolArray:
-        """Which bags (n,) are those with a signal."""
-        return np.asarray(self.index == self.signal)
-
-    def chances(self, pooling: str) -> FloatArray:
-        """Held-out probabilities (n,) of the signal's label."""
-        return np.asarray(self.held_out[pooling].probabilities[:, self.signal])
 
     def areas(self) -> dict[str, Area]:
         """Under the ROC curve of each pooling."""

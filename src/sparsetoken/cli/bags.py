@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,11 +14,17 @@ import sparsetoken as st
 from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text
+from sparsetoken.support.whole_files import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MORE = (1, 2, 4, 8)  # times as many labelled bags
+_FEWER = 0.4  # of the bags: what the smaller of two measurements learns from
+_SEVERAL = (
+    "Nothing is estimated or planned for several labels; --positive LABEL does so for one against "
+    "the rest."
+)
 _LARGE = 1 << 21  # numbers in all tokens, below which no pooling takes a minute
 # A pooling dominates that takes more than a minute, and twice as long as all others together. A
 # choice: joint training of 200 bags of 1000 tokens in 512 dimensions takes 3.6 times as long.
@@ -39,6 +45,8 @@ class Fit:
     """The npz file; nothing in it is ever unpickled."""
     save: str | None = None
     """Fit all bags and write the classifier to this file, for sparsetoken score."""
+    report: str | None = None
+    """Write all of this to one HTML page: pictures, intervals, the most telling tokens."""
     positive: str | None = None
     """The label of bags with a signal, against all others; of two the second in order, if none."""
     poolings: tuple[str, ...] = ()
@@ -61,7 +69,7 @@ class Fit:
     """No progress bars on standard error, nothing on what is being done."""
 
     def run(self) -> None:
-        destination = target("fit: save", self.save)
+        destination, page = target("fit: save", self.save), target("fit: report", self.report)
         bags, labels = st.load_bags(self.bags)
         if labels is None:
             raise InvalidInput(f"{self.bags}: the array y (labels) is missing")
@@ -73,9 +81,9 @@ class Fit:
         signal = self._signal(classes)
         self._say(_shape(bags))
         self._say(_signal_line(classes, signal))
-        with warnings_as_notes():
+        with warnings_as_notes() as warnings:
             poolings = self._poolings(bags, labels)
-            table = st.compare_poolings(
+            comparison = st.cross_validate(
                 bags,
                 labels,
                 folds=self.folds,
@@ -84,30 +92,64 @@ class Fit:
                 poolings=poolings,
                 positive=signal,
             )
-        comparison: Any = table.to_dict("records")
-        answer: Row = {"bags": len(bags), "dim": bags.dim, "positive": signal}
-        answer["comparison"] = comparison
-        shown: Any = table.drop(columns=["failure", "best"]).to_dict("records")
+        table = comparison.table
+        hidden = ["error_se", "auc_se", "failure", "best"]
+        shown: Any = table.drop(columns=hidden).to_dict("records")
         self._shown(shown)
-        for row in comparison:
-            if row["failure"]:
-                self._say(f"{row['pooling']} has no numbers: {row['failure']}.")
+        for row in table.itertuples():
+            if row.failure:
+                self._say(f"{row.pooling} has no numbers: {row.failure}.")
         if not poolings and "vectorized" not in set(table.pooling):
             self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
-        if destination is not None:
+        classifier = None
+        if destination is not None or page is not None:
             self._doing(f"fitting all bags ({chosen})")
             classifier = st.ESTIMATORS.make(chosen, positive=signal).fit(bags, labels)
+        if destination is not None and classifier is not None:
             st.save_classifier(classifier, destination)
             note(f"the classifier ({chosen}) is in {self.save}")
-            answer["saved"] = {"classifier": chosen, "file": str(self.save)}
+        outlook: Row = {}
         if signal is None:
-            self._say("\nNothing is estimated or planned for several labels; --positive LABEL does "
-                      "so for one against the rest.")  # fmt: skip
+            outlook["unplanned"] = _SEVERAL
+            self._say(f"\n{_SEVERAL}")
         else:
-            answer |= self._outlook(bags, labels == signal)
+            outlook = self._outlook(bags, labels == signal)
+        report = st.FitReport.of(
+            bags,
+            labels,
+            comparison,
+            source=self.bags,
+            signal=signal,
+            chosen=chosen,
+            classifier=classifier,
+            warnings=warnings,
+            saved=self.save,
+            commands=self._commands,
+            version=st.__version__,
+            **outlook,
+        )
+        if page is not None:
+            with whole_file(page) as draft:
+                draft.write_text(report.to_html(), encoding="utf-8")
+            note(f"the report is in {self.report}")
         if self.json:
-            print(json_text(answer))
+            print(json_text(report.content()))
+
+    @property
+    def _commands(self) -> list[str]:
+        """What was asked for, as it would be typed; and what to do with the classifier."""
+        words = ["sparsetoken", "fit", self.bags]
+        silent = {"bags", "json", "no_progress"}  # change nothing that is computed
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in silent and value != field.default:
+                parts = value if isinstance(value, tuple) else (value,)
+                words += [f"--{field.name.replace('_', '-')}", *map(str, parts)]
+        commands = [shlex.join(words)]
+        if self.save is not None:
+            commands.append(shlex.join(["sparsetoken", "score", self.save, self.bags]))
+        return commands
 
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""
@@ -140,12 +182,9 @@ class Fit:
             pilot = st.estimate_task(bags, positive)
         except InvalidInput as error:
             self._say(f"\nNothing can be estimated or planned: {error}.")
-            return {"pilot": {"error": str(error)}}
+            return {"unplanned": str(error)}
         self._say("\n" + pilot.summary())
-        answer: Row = {"pilot": json.loads(pilot.to_json())}
-        if pilot.found:
-            answer["plan"] = self._plan(pilot)
-        return answer
+        return {"pilot": pilot, **(self._plans(pilot) if pilot.found else {})}
 
     def _doing(self, words: str) -> None:
         if not self.no_progress:
@@ -174,32 +213,23 @@ class Fit:
             )
         return self.pooling
 
-    def _plan(self, pilot: st.Pilot) -> Row:
+    def _plans(self, pilot: st.Pilot) -> Row:
         """What more bags like these would give."""
         self._doing(f"planning for {', '.join(str(k * pilot.bags) for k in _MORE)} bags")
-        rows, advices = [], {}
-        for factor in _MORE:
-            samples = factor * pilot.bags
-            advice = advices[f"{samples} bags"] = pilot.plan(samples=samples)
-            assert advice.best is not None
-            errors = {
-                f"{name}_{part}": getattr(advice[name], part)
-                for name in ("attention", "pooled")
-                for part in ("value", "low", "high")
-            }
-            rows.append({"labelled_bags": samples, **errors, "recommended": advice.best.classifier})
+        plans = [pilot.plan(samples=factor * pilot.bags) for factor in _MORE]
+        answer: Row = {"plans": plans}
         self._say(f"Errors with more labelled bags, with {pilot.level:.0%} intervals:")
-        answer: Row = {"more": self._shown(rows)}
+        self._shown([plan.row() for plan in plans])
         if self.target_error is not None or self.target_auc is not None:
             targets = {"target_error": self.target_error, "target_auc": self.target_auc}
-            advices["the target"] = pilot.plan(**targets)
-            answer["target"] = advices["the target"].headline
-            self._say(answer["target"])
-        answer["warnings"] = [
-            f"{words}: {each}" for words, advice in advices.items() for each in advice.warnings
-        ]
-        for warning in answer["warnings"]:
-            self._say(f"Warning for {warning}.")
+            answer["target"] = pilot.plan(**targets)
+            self._say(answer["target"].headline)
+        if self.report is not None:
+            answer["fewer"] = pilot.plan(samples=round(_FEWER * pilot.bags))
+        named = {f"{plan.question.samples} bags": plan for plan in plans}
+        for words, plan in {**named, "the target": answer.get("target")}.items():
+            for warning in () if plan is None else plan.warnings:
+                self._say(f"Warning for {words}: {warning}.")
         return answer
 
 
