@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.patheffects import AbstractPathEffect, withStroke
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,11 +181,12 @@ def whiskers(table: pd.DataFrame, x: str, reference: float | None = None) -> Fig
         figure, axes = plt.subplots(figsize=(4.4, 0.9 + 0.34 * len(table)), layout="constrained")
         if reference is not None:
             axes.axvline(reference, linestyle=_REFERENCE_DASHES[0], **_REFERENCE)
-        for place, row in enumerate(table.itertuples()):
-            color = LOOK["attention" if row.best else "pooled"]["color"]
-            axes.plot([row.low, row.high], [place, place], color=color, solid_capstyle="butt")
-            face = color if row.best else "white"
-            axes.plot(row.value, place, "o", color=color, markerfacecolor=face, markersize=6)
+        for place, best in enumerate(table["best"]):
+            color = LOOK["attention" if best else "pooled"]["color"]
+            low, value, high = table[["low", "value", "high"]].iloc[place].to_numpy(float)
+            axes.plot([low, high], [place, place], color=color, solid_capstyle="butt")
+            face = color if best else "white"
+            axes.plot(value, place, "o", color=color, markerfacecolor=face, markersize=6)
         axes.set_yticks(range(len(table)), table["name"])
         axes.set(xlabel=x, ylim=(len(table) - 0.5, -0.5))
         axes.grid(axis="y", visible=False)
@@ -232,7 +233,7 @@ def histogram(counts: Sequence[int], edges: Sequence[float], x: str, y: str) -> 
         color = LOOK["pooled"]["color"]
         axes.stairs(counts, edges, fill=True, color=color, alpha=0.8)
         axes.set(xlabel=x, ylabel=y)
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     return figure
 
 
@@ -242,15 +243,15 @@ def _series(axes: Axes, name: str, own: pd.DataFrame, look: dict[str, Any]) -> N
         axes.plot(own["x"], own["y"], label=name, linestyle=_REFERENCE_DASHES[0], **_REFERENCE)
     elif kind == "dots":
         bars = [own["y"] - own["low"], own["high"] - own["y"]]
-        style = {"markerfacecolor": "white", "markersize": 5, "elinewidth": 1.0, "capsize": 2.0}
+        style: dict[str, Any] = {"markerfacecolor": "white", "markersize": 5, "capsize": 2.0}
         axes.errorbar(
             own["x"], own["y"], bars, fmt=look["marker"], color=color, label=name, **style
         )
     else:
         axes.plot(own["x"], own["y"], label=name, color=color, linestyle=look["linestyle"])
         if kind == "band":
-            shade = {"alpha": 0.18, "linewidth": 0}
-            axes.fill_between(own["x"], own["low"], own["high"], color=color, **shade)
+            ends = own["low"], own["high"]
+            axes.fill_between(own["x"], *ends, color=color, alpha=0.18, linewidth=0)
 
 
 def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:

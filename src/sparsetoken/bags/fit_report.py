@@ -164,7 +164,7 @@ class FitReport:
             "dim": self.data.dim,
             "positive": self.signal,
             "data": _plain(self.data),
-            "comparison": self.comparison.table.to_dict("records"),
+            "comparison": self.comparison.rows,
             "chosen": self.chosen,
             "differences": {name: _plain(gap) for name, gap in self.differences.items()},
             "quality": _plain(self.qualities),

@@ -74,6 +74,12 @@ class Comparison:
         chosen = self.table.pooling[self.table.best]
         return str(chosen.iloc[0]) if len(chosen) else None
 
+    @property
+    def rows(self) -> list[Row]:
+        """Of the table."""
+        names = [str(name) for name in self.table.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.table.to_numpy().tolist()]
+
     def areas(self) -> dict[str, Area]:
         """Under the ROC curve of each pooling."""
         return {name: held.area(self.index, self.folds) for name, held in self.held_out.items()}

@@ -71,7 +71,7 @@ def render(report: FitReport) -> str:
 
 def headlines(report: FitReport) -> Iterator[str]:
     """The page in a few sentences."""
-    rows = {row["pooling"]: row for row in report.comparison.table.to_dict("records")}
+    rows = {row["pooling"]: row for row in report.comparison.rows}
     row = rows[report.chosen]
     if row["failure"]:
         yield f"{report.chosen} does not arrive: {row['failure']}."
@@ -141,7 +141,7 @@ def _bags(report: FitReport) -> Iterator[str]:
 def _comparison(report: FitReport) -> Iterator[str]:
     import pandas as pd
 
-    rows = report.comparison.table.to_dict("records")
+    rows = report.comparison.rows
     arrived = [row for row in rows if not row["failure"]]
     cells = []
     for row in arrived:

@@ -96,9 +96,9 @@ class Fit:
         hidden = ["error_se", "auc_se", "failure", "best"]
         shown: Any = table.drop(columns=hidden).to_dict("records")
         self._shown(shown)
-        for row in table.itertuples():
-            if row.failure:
-                self._say(f"{row.pooling} has no numbers: {row.failure}.")
+        for row in comparison.rows:
+            if row["failure"]:
+                self._say(f"{row['pooling']} has no numbers: {row['failure']}.")
         if not poolings and "vectorized" not in set(table.pooling):
             self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)

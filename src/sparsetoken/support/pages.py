@@ -55,7 +55,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def element(name: str, *children: str, **attributes: object) -> Markup:
+def element(name: str, /, *children: str, **attributes: object) -> Markup:
     """An HTML element. Words inside are escaped, and attributes; `class_` is the class.
 
     >>> element("p", "1 < 2, ", element("b", "R&D"), class_="quiet")
