@@ -222,7 +222,10 @@ def chart(
         if from_zero:
             axes.set_ylim(bottom=0.0)
         _plain_numbers(axes, log)
-        axes.legend(fontsize=8, handlelength=2.2)
+        if unit_square:  # curves leave a corner free
+            axes.legend(fontsize=8, handlelength=2.2)
+        else:
+            figure.legend(loc="outside lower center", ncols=2, fontsize=8, handlelength=2.2)
     return figure
 
 

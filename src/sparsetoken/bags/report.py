@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from sparsetoken.bags.judgement import CurvePoint
 
 _PLAINLY = 0.05  # a p value below which a difference is called more than chance
+_SPOKEN = {  # names of poolings in a sentence
+    "pooled": "mean pooling",
+    "attention": "attention pooling",
+    "joint": "jointly trained attention",
+    "vectorized": "a weight for each place",
+}
 _WORDS = {
     "bag": "One thing to be classified, with one label: a slide, a document, a recording.",
     "token": "One of the parts a bag is made of, as a vector of numbers: a patch, a sentence, a "
@@ -58,7 +64,7 @@ def render(report: FitReport) -> str:
         element("div", *(element("p", words) for words in headlines(report)), class_="short"),
         _section("The bags", _bags(report)),
         _section("The poolings, compared", _comparison(report)),
-        _section(f"How good is {report.chosen}?", _quality(report)),
+        _section(f"How good is {_spoken(report.chosen)}?", _quality(report)),
         _section("What is in the bags?", _pilot(report)),
         _section("What would more labelled bags give?", _more(report)),
         _section("How many test bags show it?", _tests(report)),
@@ -77,15 +83,17 @@ def headlines(report: FitReport) -> Iterator[str]:
         yield f"{report.chosen} does not arrive: {row['failure']}."
     else:
         yield (
-            f"{_name(report.chosen)} is wrong on {_share(_error(row))} of held-out bags, with an "
-            f"AUC of {_auc(row)}; guessing the larger class is wrong on "
+            f"{_upper(_spoken(report.chosen))} is wrong on {_share(_error(row))} of held-out bags, with an "
+            f"AUC of {_three(_auc(row))}; guessing the larger class is wrong on "
             f"{rows['larger class']['error']:.1%}."
         )
     gap = report.differences.get("pooled")
     if gap is not None:
+        side = "above" if gap.value >= 0 else "below"
+        ends = sorted((gap.low, gap.high)) if gap.value >= 0 else sorted((-gap.low, -gap.high))
         beyond = "more than chance" if gap.p_value < _PLAINLY else "no more than chance may be"
         yield (
-            f"Its AUC is {gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}] beside mean pooling: "
+            f"Its AUC is {_three(Interval(abs(gap.value), *ends))} {side} that of mean pooling: "
             f"{beyond} (p {_chance(gap.p_value)})."
         )
     if report.pilot is not None and not report.pilot.found:
@@ -95,22 +103,24 @@ def headlines(report: FitReport) -> Iterator[str]:
         best = last.best
         assert best is not None
         yield (
-            f"{last.question.samples} labelled bags like these would give {best.classifier} an "
+            f"{last.question.samples} labelled bags like these would give {_spoken(best.classifier)} an "
             f"error of {_share(Interval(best.value, best.low, best.high))}."
         )
     for size in report.test_sizes:
         if size.half_width == 0.05:
-            yield f"{size.bags} test bags would show the AUC to ± 0.05."
+            yield f"{size.bags} new test bags would show such an AUC to ± 0.05."
 
 
 def _bags(report: FitReport) -> Iterator[str]:
     data = report.data
     least, lower, median, upper, greatest = data.lengths
+    long = f"{median:g} (median); quartiles {lower:g} and {upper:g}, from {least:g} to {greatest:g}"
+    if least == greatest:
+        long = f"{median:g} in every bag"
     rows = [
         ("bags", f"{data.bags}"),
         ("tokens", f"{data.tokens}"),
-        ("tokens in a bag", f"{median:g} (median); quartiles {lower:g} and {upper:g}, "
-                            f"from {least:g} to {greatest:g}"),
+        ("tokens in a bag", long),
         ("dimensions of a token", f"{data.dim}"),
         *((f"labelled {label}", f"{count} ({count / data.bags:.1%})")
           for label, count in data.labels),
@@ -146,13 +156,18 @@ def _comparison(report: FitReport) -> Iterator[str]:
     cells = []
     for row in arrived:
         gap = report.differences.get(row["pooling"])
-        against = "" if gap is None else f"{gap.value:+.3f} (p {_chance(gap.p_value)})"
+        against = "" if gap is None else f"{gap.value:+.3f} (p\xa0{_chance(gap.p_value)})"
         guess = row["pooling"] == "larger class"
         cells.append(
-            (row["pooling"], f"{_error(row)}", "0.5" if guess else f"{_auc(row)}", against)
+            (
+                row["pooling"],
+                _three(_error(row)),
+                "0.500" if guess else _three(_auc(row)),
+                against,
+            )
         )
     best = next((k for k, row in enumerate(arrived) if row["pooling"] == report.chosen), None)
-    heads = ("pooling", "error", "AUC", f"AUC of {report.chosen} is above it by")
+    heads = ("pooling", "error", "AUC", f"{report.chosen} ahead, AUC")
     yield table(heads, cells, chosen=best)
     for row in rows:
         if row["failure"]:
@@ -197,7 +212,11 @@ def _quality(report: FitReport) -> Iterator[str]:
     curves, groups, several = [], [], len(report.qualities) > 1
     for quality in report.qualities:
         look = "" if several else "attention"
-        name = f"{quality.label}: AUC {quality.auc}" if several else f"AUC {quality.auc}"
+        name = (
+            f"{quality.label}: AUC {_three(quality.auc)}"
+            if several
+            else f"AUC {_three(quality.auc)}"
+        )
         false, true = quality.roc
         curves.append(
             pd.DataFrame({"series": name, "kind": "line", "look": look, "x": false, "y": true})
@@ -242,8 +261,8 @@ def _quality(report: FitReport) -> Iterator[str]:
     for quality in report.qualities:
         yield element(
             "p",
-            f"{quality.label}: Brier score {quality.brier}; {quality.guess:.3g} for saying the "
-            f"prevalence, {quality.prevalence:.1%}, of every bag.",
+            f"{quality.label}: Brier score {_three(quality.brier)}; {quality.guess:.3f} for saying "
+            f"the prevalence, {quality.prevalence:.1%}, of every bag.",
         )
 
 
@@ -252,24 +271,24 @@ def _pilot(report: FitReport) -> Iterator[str]:
     if pilot is None:
         yield element("p", _sentence(report.unplanned))
         return
-    rows = [("prevalence", f"{pilot.prevalence}", "share of positive bags")]
+    rows = [("prevalence", _few(pilot.prevalence), "share of positive bags")]
     if pilot.resolved:
         rows = [
             (
                 "strength",
-                f"{pilot.strength}",
+                _few(pilot.strength),
                 "shift of a token with the signal, in units of noise",
             ),
-            ("spread", f"{pilot.spread}", "standard deviation of the strength"),
-            ("sparsity", f"{pilot.sparsity}", "tokens with the signal in a positive bag"),
-            ("silent", f"{pilot.silent}", "share of positive bags without such a token"),
+            ("spread", _few(pilot.spread), "standard deviation of the strength"),
+            ("sparsity", _few(pilot.sparsity), "tokens with the signal in a positive bag"),
+            ("silent", _few(pilot.silent), "share of positive bags without such a token"),
             *rows,
         ]
-    rows.append(("tokens in a bag", f"{pilot.length}", "mean"))
+    rows.append(("tokens in a bag", _few(pilot.length), "mean"))
     dims = (f"{pilot.effective_dim:.3g} of {pilot.dim}", "where noise is not negligible")
     rows.append(("dimensions after whitening", *dims))
     yield table(("", "estimate", ""), rows, words=3)
-    yield element("ul", *(element("li", words) for words in pilot.sentences()))
+    yield element("ul", *(element("li", _sentence(words)) for words in pilot.sentences()))
 
 
 def _more(report: FitReport) -> Iterator[str]:
@@ -282,7 +301,7 @@ def _more(report: FitReport) -> Iterator[str]:
     rows = [
         (
             f"{plan.question.samples}",
-            *(f"{Interval(*plan[name][1:4])}" for name in names),
+            *(_three(Interval(*plan[name][1:4])) for name in names),
             "" if plan.best is None else plan.best.classifier,
         )
         for plan in report.plans
@@ -356,20 +375,20 @@ def _tokens(report: FitReport) -> Iterator[str]:
         (
             token.bag,
             token.label,
-            f"{token.token} of {token.tokens}",
+            f"{token.token}\xa0of\xa0{token.tokens}",
             f"{token.contribution:+.3g}",
             "–" if token.attention is None else f"{token.attention:.2f}",
             f"{token.chance:.3f}",
         )
         for token in report.tokens
     ]
-    heads = ("bag", "label", "token", "contribution", "attention", "probability of the bag")
+    heads = ("bag", "label", "token", "contribution", "attention", "probability")
     yield table(heads, rows, words=2)
     yield element(
         "p",
         f"The token of a bag that speaks most for {report.signal}, and the bags where it does so "
         f"most; tokens are counted from 0. By {report.chosen} fitted to all bags; the probability "
-        "is a held-out one. sparsetoken score MODEL BAGS --tokens FILE lists all of them.",
+        "is that of the bag, held out. sparsetoken score MODEL BAGS --tokens FILE lists all of them.",
         class_="quiet",
     )
 
@@ -436,8 +455,12 @@ def _drawing() -> ModuleType:
     return figures
 
 
-def _name(pooling: str) -> str:
-    return pooling[:1].upper() + pooling[1:]
+def _spoken(pooling: str) -> str:
+    return _SPOKEN.get(pooling, pooling)
+
+
+def _upper(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _error(row: dict[str, Any]) -> Interval:
@@ -449,12 +472,21 @@ def _auc(row: dict[str, Any]) -> Interval:
 
 
 def _share(error: Interval) -> str:
-    return f"{error.value:.1%} [{error.low:.1%}, {error.high:.1%}]"
+    return f"{error.value:.1%} [{error.low:.1%},\xa0{error.high:.1%}]"
+
+
+def _three(value: Interval) -> str:
+    """With three decimals, so that columns line up; lines break before the brackets, not inside."""
+    return f"{value.value:.3f} [{value.low:.3f},\xa0{value.high:.3f}]"
+
+
+def _few(value: Interval) -> str:
+    return str(value).replace(", ", ",\xa0")
 
 
 def _chance(p_value: float) -> str:
-    return "< 0.001" if p_value < 0.001 else f"= {p_value:.2g}"
+    return "<\xa00.001" if p_value < 0.001 else f"=\xa0{p_value:.2g}"
 
 
 def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
+    return _upper(words) + ("" if words.endswith(".") else ".")

@@ -20,9 +20,9 @@ h2 { margin: 2.5rem 0 0.5rem; padding-top: 0.5rem; border-top: 1px solid var(--l
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem;
   border-bottom: 1px solid var(--line); }
-th { white-space: nowrap; }
+th { vertical-align: bottom; }
 .table { overflow-x: auto; margin: 1rem 0; }
-.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
 .chosen td { font-weight: 600; background: var(--soft); }
 img { max-width: 100%; height: auto; background: white; border-radius: 4px; }
 figure { margin: 1rem 0; }
@@ -38,6 +38,9 @@ pre { overflow-x: auto; background: #8882; padding: 0.5rem; white-space: pre-wra
 @media (prefers-color-scheme: dark) {
   :root { --quiet: #a8a8a8; }
   .holds { color: #4fd1a5; } .fails { color: #ff9466; } .inconclusive { color: #e5c453; }
+}
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; } th, td { padding: 0.3rem 0.35rem; } ul { padding-left: 1.2rem; }
 }
 @media print {
   body { font-size: 11pt; margin: 0; max-width: none; }
@@ -80,7 +83,10 @@ def joined(parts: Iterable[str]) -> Markup:
 def table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1, chosen: int | None = None
 ) -> Markup:
-    """A table; the first columns are words, the others numbers; one of the rows stands out."""
+    """A table; the first columns are words, the others numbers; one of the rows stands out.
+
+    Without any words in the head there is none.
+    """
     kinds = [{} if k < words else {"class_": "number"} for k in range(len(head))]
 
     def line(cell: str, cells: Sequence[str]) -> Iterable[Markup]:
@@ -90,8 +96,8 @@ def table(
         element("tr", *line("td", cells), **({"class_": "chosen"} if k == chosen else {}))
         for k, cells in enumerate(rows)
     ]
-    top = element("thead", element("tr", *line("th", head)))
-    return element("div", element("table", top, element("tbody", *body)), class_="table")
+    top = [element("thead", element("tr", *line("th", head)))] if any(head) else []
+    return element("div", element("table", *top, element("tbody", *body)), class_="table")
 
 
 def picture(content: bytes, kind: str, words: str, **attributes: object) -> Markup:
