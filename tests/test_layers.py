@@ -52,8 +52,8 @@ ROOMS = {
     "bags": (
         "bags source intervals repeats mixture units training_data token_maps whitening poolings "
         "statistics training classes parameters classifier estimators held_out comparison "
-        "likelihood views diagnosis measured anchors forecast findings estimate pilot report "
-        "judgement fit_report saved_models storage"
+        "likelihood views diagnosis measured anchors forecast findings estimate pilot "
+        "report_pictures report judgement fit_report saved_models storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,6 +36,13 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.6,
     "legend.frameon": False,
     "pdf.fonttype": 42,
+}
+
+# A picture in a page: nothing in it depends on the hour, and a label's $ is a $.
+_PICTURE: dict[Any, Any] = {
+    "svg.hashsalt": "sparsetoken",
+    "svg.fonttype": "none",
+    "text.parse_math": False,
 }
 
 
@@ -164,9 +172,13 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def svg(figure: Figure) -> bytes:
-    """As vectors, the same bytes for the same figure; lets go of it."""
+    """As vectors, the same bytes for the same figure; lets go of it.
+
+    Words stay words: the reader's fonts have letters that those of matplotlib do not.
+    """
     content = io.BytesIO()
-    with mpl.rc_context({**STYLE, "svg.hashsalt": "sparsetoken"}):
+    with mpl.rc_context({**STYLE, **_PICTURE}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)
     return content.getvalue()
@@ -177,7 +189,7 @@ def whiskers(table: pd.DataFrame, x: str, reference: float | None = None) -> Fig
 
     A grey line stands at the reference; the row that is `best` has a filled dot.
     """
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({**STYLE, **_PICTURE}):
         figure, axes = plt.subplots(figsize=(4.4, 0.9 + 0.34 * len(table)), layout="constrained")
         if reference is not None:
             axes.axvline(reference, linestyle=_REFERENCE_DASHES[0], **_REFERENCE)
@@ -208,14 +220,15 @@ def chart(
     `low` to `high`; a "reference", thin and grey. Series of one `look` have one colour, that of the
     classifier of this name.
     """
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({**STYLE, **_PICTURE}):
         height = 4.0 if unit_square else 3.2
         figure, axes = plt.subplots(figsize=(4.4, height), layout="constrained")
         axes.set(**{f"{name}scale": "log" for name in log})
         others = itertools.cycle(_OTHERS)
         for name, own in table.groupby("series", sort=False):
             look = LOOK.get(own["look"].iloc[0]) or next(others)
-            _series(axes, str(name), own, look)
+            words = str(name)  # one that begins with _ would have no entry in the legend
+            _series(axes, f"\u200b{words}" if words.startswith("_") else words, own, look)
         axes.set(xlabel=x, ylabel=y)
         if unit_square:
             axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
@@ -231,7 +244,7 @@ def chart(
 
 def histogram(counts: Sequence[int], edges: Sequence[float], x: str, y: str) -> Figure:
     """Bars of counts between edges."""
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({**STYLE, **_PICTURE}):
         figure, axes = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
         color = LOOK["pooled"]["color"]
         axes.stairs(counts, edges, fill=True, color=color, alpha=0.8)

@@ -71,10 +71,13 @@ class CurvePoint(NamedTuple):
 
 
 class TestSize(NamedTuple):
-    """Test bags that show an AUC to ± half_width: if it is what was measured, or the low end."""
+    """Test bags that show an AUC to ± half_width: if it is what was measured, or the low end.
+
+    An AUC of 1 has no variance by which to say the former: None.
+    """
 
     half_width: float
-    bags: int
+    bags: int | None
     cautious: int
 
 
@@ -173,16 +176,16 @@ def learning_curve_of(pilot: Pilot, plans: Sequence[PilotPlan]) -> tuple[CurvePo
 
 
 def sizes_of_tests(quality: Quality, level: float) -> tuple[TestSize, ...]:
-    """Test bags that show an AUC, more or less exactly; none where none is ranked wrong, or all."""
+    """Test bags that show an AUC, more or less exactly; none where all are ranked wrong."""
     auc, low, _ = quality.auc
-    if not 0 < low <= auc < 1:
-        return ()
+
+    def needed(value: float, half_width: float) -> int:
+        return test_bags_needed(value, quality.prevalence, half_width, level)
+
     return tuple(
-        TestSize(
-            half_width,
-            *(test_bags_needed(x, quality.prevalence, half_width, level) for x in (auc, low)),
-        )
-        for half_width in _HALF_WIDTHS
+        TestSize(half, needed(auc, half) if auc < 1 else None, needed(low, half))
+        for half in _HALF_WIDTHS
+        if low > 0
     )
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sparsetoken.bags.intervals import Interval
-from sparsetoken.support.pages import Markup, element, joined, page, picture, table
+from sparsetoken.bags.report_pictures import (
+    calibration,
+    learning_curve,
+    lengths,
+    poolings,
+    roc,
+    side_by_side,
+)
+from sparsetoken.support.pages import Markup, element, joined, page, table
+from sparsetoken.support.text import number_text
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from sparsetoken.bags.fit_report import FitReport
-    from sparsetoken.bags.judgement import CurvePoint
 
 _PLAINLY = 0.05  # a p value below which a difference is called more than chance
 _SPOKEN = {  # names of poolings in a sentence
@@ -83,8 +88,8 @@ def headlines(report: FitReport) -> Iterator[str]:
         yield f"{report.chosen} does not arrive: {row['failure']}."
     else:
         yield (
-            f"{_upper(_spoken(report.chosen))} is wrong on {_share(_error(row))} of held-out bags, with an "
-            f"AUC of {_three(_auc(row))}; guessing the larger class is wrong on "
+            f"{_upper(_spoken(report.chosen))} is wrong on {_share(_error(row))} of held-out "
+            f"bags, with an AUC of {_three(_auc(row))}; guessing the larger class is wrong on "
             f"{rows['larger class']['error']:.1%}."
         )
     gap = report.differences.get("pooled")
@@ -103,12 +108,13 @@ def headlines(report: FitReport) -> Iterator[str]:
         best = last.best
         assert best is not None
         yield (
-            f"{last.question.samples} labelled bags like these would give {_spoken(best.classifier)} an "
-            f"error of {_share(Interval(best.value, best.low, best.high))}."
+            f"{last.question.samples} labelled bags like these would give "
+            f"{_spoken(best.classifier)} an error of {_share(Interval(*best[1:4]))}."
         )
     for size in report.test_sizes:
         if size.half_width == 0.05:
-            yield f"{size.bags} new test bags would show such an AUC to ± 0.05."
+            bags = size.cautious if size.bags is None else size.bags
+            yield f"{bags} new test bags would show such an AUC to ± 0.05."
 
 
 def _bags(report: FitReport) -> Iterator[str]:
@@ -128,16 +134,7 @@ def _bags(report: FitReport) -> Iterator[str]:
     if data.groups is not None:
         rows.append(("groups, never split", f"{data.groups}"))
     listed = table(("", ""), rows, words=2)
-    if least < greatest:
-        yield _side_by_side(
-            listed,
-            _figure(
-                _drawing().histogram(data.counts, data.edges, "tokens in a bag", "bags"),
-                "Histogram of the number of tokens in a bag",
-            ),
-        )
-    else:
-        yield listed
+    yield side_by_side(listed, lengths(report)) if least < greatest else listed
     signal = report.signal
     if signal is None:
         yield element("p", "Each label is the signal's in turn, against the rest.")
@@ -149,8 +146,6 @@ def _bags(report: FitReport) -> Iterator[str]:
 
 
 def _comparison(report: FitReport) -> Iterator[str]:
-    import pandas as pd
-
     rows = report.comparison.rows
     arrived = [row for row in rows if not row["failure"]]
     cells = []
@@ -173,26 +168,8 @@ def _comparison(report: FitReport) -> Iterator[str]:
         if row["failure"]:
             yield element("p", f"{row['pooling']} has no numbers: {row['failure']}.")
 
-    def picture_of(measure: str, words: str, reference: float) -> Markup:
-        drawn = pd.DataFrame(
-            {
-                "name": [row["pooling"] for row in arrived[1:]],
-                "value": [row[measure] for row in arrived[1:]],
-                "low": [row[f"{measure}_low"] for row in arrived[1:]],
-                "high": [row[f"{measure}_high"] for row in arrived[1:]],
-                "best": [row["pooling"] == report.chosen for row in arrived[1:]],
-            }
-        )
-        return _figure(
-            _drawing().whiskers(drawn, words, reference),
-            f"{words} of each pooling with its interval; the dashed line is a guess",
-        )
-
     if len(arrived) > 1:
-        yield _side_by_side(
-            picture_of("error", "error on held-out bags", arrived[0]["error"]),
-            picture_of("auc", "AUC on held-out bags", 0.5),
-        )
+        yield side_by_side(poolings(report, "error", "error"), poolings(report, "auc", "AUC"))
     yield element(
         "p",
         "Everything that is learned or chosen is learned and chosen again without the bags held "
@@ -204,65 +181,15 @@ def _comparison(report: FitReport) -> Iterator[str]:
 
 
 def _quality(report: FitReport) -> Iterator[str]:
-    import pandas as pd
-
     if not report.qualities:
         yield element("p", "It has no numbers.")
         return
-    curves, groups, several = [], [], len(report.qualities) > 1
-    for quality in report.qualities:
-        look = "" if several else "attention"
-        name = (
-            f"{quality.label}: AUC {_three(quality.auc)}"
-            if several
-            else f"AUC {_three(quality.auc)}"
-        )
-        false, true = quality.roc
-        curves.append(
-            pd.DataFrame({"series": name, "kind": "line", "look": look, "x": false, "y": true})
-        )
-        groups.append(
-            pd.DataFrame(
-                {
-                    "series": quality.label if several else "bags of about one probability",
-                    "kind": "dots",
-                    "look": look,
-                    "x": [group.predicted for group in quality.calibration],
-                    "y": [group.observed.value for group in quality.calibration],
-                    "low": [group.observed.low for group in quality.calibration],
-                    "high": [group.observed.high for group in quality.calibration],
-                }
-            )
-        )
-    diagonal = pd.DataFrame({"kind": "reference", "look": "", "x": [0.0, 1.0], "y": [0.0, 1.0]})
-    label = "the label" if several else report.qualities[0].label
-    yield _side_by_side(
-        _figure(
-            _drawing().chart(
-                pd.concat([*curves, diagonal.assign(series="a guess")]),
-                "false positive rate",
-                "true positive rate",
-                unit_square=True,
-            ),
-            f"ROC curve of {report.chosen} on held-out bags",
-            f"ROC curve, all held-out bags together; positive are bags labelled {label}.",
-        ),
-        _figure(
-            _drawing().chart(
-                pd.concat([*groups, diagonal.assign(series="probabilities that are right")]),
-                f"predicted probability of {label}",
-                f"share of bags that are {label}",
-                unit_square=True,
-            ),
-            f"Calibration of the probabilities of {report.chosen} on held-out bags",
-            "Calibration: held-out bags sorted by probability, in groups of about as many each.",
-        ),
-    )
+    yield side_by_side(roc(report), calibration(report))
     for quality in report.qualities:
         yield element(
             "p",
-            f"{quality.label}: Brier score {_three(quality.brier)}; {quality.guess:.3f} for saying "
-            f"the prevalence, {quality.prevalence:.1%}, of every bag.",
+            f"{quality.label}: AUC {_three(quality.auc)}, Brier score {_three(quality.brier)}; "
+            f"{quality.guess:.3f} is that of saying {quality.prevalence:.1%} of every bag.",
         )
 
 
@@ -292,8 +219,6 @@ def _pilot(report: FitReport) -> Iterator[str]:
 
 
 def _more(report: FitReport) -> Iterator[str]:
-    import pandas as pd
-
     if not report.plans:
         yield element("p", "Nothing could be planned; see above.")
         return
@@ -307,51 +232,23 @@ def _more(report: FitReport) -> Iterator[str]:
         for plan in report.plans
     ]
     heads = ("labelled bags", *(f"error of {name}" for name in names), "recommended")
-    parts = []
-    for (measured, name), points in _by_series(report).items():
-        parts.append(
-            pd.DataFrame(
-                {
-                    "series": f"{name}, {'measured' if measured else 'forecast'}",
-                    "kind": "dots" if measured else "band",
-                    "look": name,
-                    "x": [point.bags for point in points],
-                    "y": [point.error.value for point in points],
-                    "low": [point.error.low for point in points],
-                    "high": [point.error.high for point in points],
-                }
-            )
-        )
-    drawn = _drawing().chart(
-        pd.concat(parts), "labelled bags", "error", log="x", from_zero=True
-    )  # fmt: skip
     yield table(heads, rows)
-    yield _figure(
-        drawn,
-        "Learning curve: measured errors and forecasts with intervals",
-        "Marks were measured by cross-validation, lines are forecast: theory for the estimated "
-        "task, moved to what was measured.",
-    )
+    yield learning_curve(report)
     if report.target is not None:
         yield element("p", report.target.headline)
-
-
-def _by_series(report: FitReport) -> dict[tuple[bool, str], list[CurvePoint]]:
-    series: dict[tuple[bool, str], list[CurvePoint]] = {}
-    for point in report.curve:
-        series.setdefault((point.measured, point.classifier), []).append(point)
-    return series
 
 
 def _tests(report: FitReport) -> Iterator[str]:
     if not report.test_sizes:
         yield element(
             "p",
-            "This needs a label of bags with a signal and an AUC that was measured, below 1.",
+            "This needs a label of bags with a signal, and an AUC that was measured.",
         )
         return
     quality = report.qualities[0]
-    rows = [(f"± {s.half_width:g}", f"{s.bags}", f"{s.cautious}") for s in report.test_sizes]
+    rows = [
+        (f"± {x.half_width:g}", number_text(x.bags), f"{x.cautious}") for x in report.test_sizes
+    ]
     heads = (
         "AUC known to",
         f"test bags, if it is {quality.auc.value:.3g}",
@@ -388,7 +285,7 @@ def _tokens(report: FitReport) -> Iterator[str]:
         "p",
         f"The token of a bag that speaks most for {report.signal}, and the bags where it does so "
         f"most; tokens are counted from 0. By {report.chosen} fitted to all bags; the probability "
-        "is that of the bag, held out. sparsetoken score MODEL BAGS --tokens FILE lists all of them.",
+        "is that of the bag, held out. sparsetoken score MODEL BAGS --tokens FILE lists them all.",
         class_="quiet",
     )
 
@@ -436,23 +333,6 @@ def _filled(words: str, report: FitReport) -> str:
 
 def _section(title: str, parts: Iterable[str]) -> Markup:
     return element("section", element("h2", title), *parts)
-
-
-def _side_by_side(*parts: str) -> Markup:
-    return element("div", *parts, class_="figures")
-
-
-def _figure(drawn: Figure, words: str, caption: str = "") -> Markup:
-    width, height = (round(96 * inches) for inches in drawn.get_size_inches())
-    image = picture(_drawing().svg(drawn), "svg+xml", words, width=width, height=height)
-    return element("figure", image, *([element("figcaption", caption)] if caption else []))
-
-
-def _drawing() -> ModuleType:
-    """Matplotlib takes a second to load: only for a page."""
-    from sparsetoken import figures
-
-    return figures
 
 
 def _spoken(pooling: str) -> str:

@@ -40,7 +40,8 @@ pre { overflow-x: auto; background: #8882; padding: 0.5rem; white-space: pre-wra
   .holds { color: #4fd1a5; } .fails { color: #ff9466; } .inconclusive { color: #e5c453; }
 }
 @media (max-width: 40rem) {
-  body { margin: 1rem auto; } th, td { padding: 0.3rem 0.35rem; } ul { padding-left: 1.2rem; }
+  body { margin: 1rem auto; } th, td { padding: 0.3rem 0.25rem; } ul { padding-left: 1.2rem; }
+  table { font-size: 0.8rem; }
 }
 @media print {
   body { font-size: 11pt; margin: 0; max-width: none; }
