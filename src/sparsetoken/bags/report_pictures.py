@@ -18,10 +18,10 @@ _LONGEST = 24  # letters of a label in a picture
 
 def lengths(report: FitReport) -> Markup:
     """How many tokens bags have."""
-    from sparsetoken import figures
+    from sparsetoken.figures import histogram
 
     data = report.data
-    drawn = figures.histogram(data.counts, data.edges, "tokens in a bag", "bags")
+    drawn = histogram(data.counts, data.edges, "tokens in a bag", "bags")
     return _figure(drawn, "Histogram of the number of tokens in a bag")
 
 
@@ -29,7 +29,7 @@ def poolings(report: FitReport, measure: str, words: str) -> Markup:
     """A dot and a whisker for each pooling that arrives; a line for the guess."""
     import pandas as pd
 
-    from sparsetoken import figures
+    from sparsetoken.figures import whiskers
 
     guess, *rows = [row for row in report.comparison.rows if not row["failure"]]
     table = pd.DataFrame(
@@ -41,7 +41,7 @@ def poolings(report: FitReport, measure: str, words: str) -> Markup:
             "best": [row["pooling"] == report.chosen for row in rows],
         }
     )
-    drawn = figures.whiskers(table, f"{words} on held-out bags", guess[measure])
+    drawn = whiskers(table, f"{words} on held-out bags", guess[measure])
     return _figure(drawn, f"{words} of each pooling with its interval; the dashed line is a guess")
 
 
@@ -93,7 +93,7 @@ def learning_curve(report: FitReport) -> Markup:
     """Errors that were measured, and forecasts with all that is between their ends."""
     import pandas as pd
 
-    from sparsetoken import figures
+    from sparsetoken.figures import chart
 
     series: dict[tuple[bool, str], list[CurvePoint]] = {}
     for point in report.curve:
@@ -111,7 +111,7 @@ def learning_curve(report: FitReport) -> Markup:
         for (measured, name), points in series.items()
     ]
     return _figure(
-        figures.chart(pd.concat(parts), "labelled bags", "error", log="x", from_zero=True),
+        chart(pd.concat(parts), "labelled bags", "error", log="x", from_zero=True),
         "Learning curve: measured errors and forecasts with intervals",
         "Marks were measured by cross-validation, lines are forecast: theory for the estimated "
         "task, moved to what was measured.",
@@ -150,14 +150,14 @@ def _diagonal(name: str) -> pd.DataFrame:
 def _square(parts: list[pd.DataFrame], x: str, y: str, words: str, caption: str) -> Markup:
     import pandas as pd
 
-    from sparsetoken import figures
+    from sparsetoken.figures import chart
 
-    return _figure(figures.chart(pd.concat(parts), x, y, unit_square=True), words, caption)
+    return _figure(chart(pd.concat(parts), x, y, unit_square=True), words, caption)
 
 
 def _figure(drawn: Figure, words: str, caption: str = "") -> Markup:
-    from sparsetoken import figures
+    from sparsetoken.figures import svg
 
     width, height = (round(96 * inches) for inches in drawn.get_size_inches())
-    image = picture(figures.svg(drawn), "svg+xml", words, width=width, height=height)
+    image = picture(svg(drawn), "svg+xml", words, width=width, height=height)
     return element("figure", image, *([element("figcaption", caption)] if caption else []))
