@@ -105,7 +105,12 @@ class Fit:
         classifier = None
         if destination is not None or page is not None:
             self._doing(f"fitting all bags ({chosen})")
-            classifier = st.ESTIMATORS.make(chosen, positive=signal).fit(bags, labels)
+            try:
+                classifier = st.ESTIMATORS.make(chosen, positive=signal).fit(bags, labels)
+            except st.ConvergenceError as error:
+                if destination is not None:
+                    raise
+                warnings.append(f"{chosen} does not arrive when it learns from all bags: {error}")
         if destination is not None and classifier is not None:
             st.save_classifier(classifier, destination)
             note(f"the classifier ({chosen}) is in {self.save}")
