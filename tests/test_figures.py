@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 mpl.use("Agg")
@@ -75,3 +76,40 @@ def test_saved_as_picture_and_as_vectors(table, tmp_path):
     figures.save(figures.panels(table, PANELS[:1]), tmp_path / "figure")
     assert (tmp_path / "figure.png").stat().st_size > 5000
     assert b"/FontFile2" in (tmp_path / "figure.pdf").read_bytes()
+
+
+def test_a_chart_draws_each_series_in_its_way():
+    numbers = {"x": [1, 2], "y": [0.2, 0.3], "low": [0.0, 0.1], "high": [0.4, 0.5]}
+    parts = [
+        pd.DataFrame({"series": name, "kind": kind, "look": "", **numbers})
+        for name, kind in (("a", "line"), ("b", "band"), ("_c $", "dots"), ("d", "reference"))
+    ]  # fmt: skip
+    figure = figures.chart(pd.concat(parts), "bags", "error", log="x", from_zero=True)
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log" and axes.get_ylim()[0] == 0
+    drawn = [line for line in axes.lines if np.array_equal(line.get_ydata(), [0.2, 0.3])]
+    assert len(drawn) == 4
+    shade, bars = axes.collections
+    assert shade.get_paths()[0].get_extents().ymax == pytest.approx(0.5)
+    np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()], [[0, 0.4], [0.1, 0.5]])
+    legend = [text.get_text().strip("\u200b") for text in figure.legends[0].get_texts()]
+    assert sorted(legend) == ["_c $", "a", "b", "d"]
+    content = figures.svg(figure)
+    assert content.startswith(b"<?xml") and b"_c $" in content and b"<dc:date>" not in content
+
+
+def test_whiskers_go_from_low_to_high_and_the_best_is_filled():
+    table = pd.DataFrame(
+        {"name": ["one", "two"], "value": [0.2, 0.3], "low": [0.1, 0.2], "high": [0.4, 0.5],
+         "best": [False, True]}
+    )  # fmt: skip
+    figure = figures.whiskers(table, "error", reference=0.5)
+    (axes,) = figure.axes
+    _, first, dot, second, best = axes.lines
+    np.testing.assert_allclose(first.get_xdata(), [0.1, 0.4])
+    np.testing.assert_allclose(second.get_xdata(), [0.2, 0.5])
+    assert dot.get_markerfacecolor() == "white" != best.get_markerfacecolor()
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two"]
+    low, high = axes.get_ylim()
+    assert low > high  # the first row is on top
+    assert figures.svg(figure) == figures.svg(figures.whiskers(table, "error", reference=0.5))

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "support": (
-        "errors checks estimate arrays devices memory blas processes progress text whole_files "
-        "numerics plugins"
+        "errors checks estimate arrays devices memory blas processes progress text pages "
+        "whole_files numerics plugins"
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
@@ -50,10 +50,11 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
-        "stacks summary bags walking source groups merging leakage repeats mixture units "
+        "stacks summary bags walking source groups merging leakage intervals repeats mixture units "
         "training_data token_maps noise whitening poolings statistics training classes parameters "
-        "classifier estimators comparison likelihood views diagnosis measured anchors forecast "
-        "findings estimate pilot saved_models storage"
+        "classifier estimators held_out comparison likelihood views diagnosis measured anchors "
+        "forecast findings estimate pilot report_pictures report judgement fit_report saved_models "
+        "storage"
     ).split(),
     "bags/readers": ("npz folders hdf5 slides loading table_files label_tables collection").split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
@@ -195,7 +196,7 @@ for name in set(sparsetoken.__all__) - drawing - estimators:
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert len(estimators) == 13
+assert len(estimators) == 15
 assert all(getattr(sparsetoken, name) is not None for name in estimators | drawing)
 try:
     sparsetoken.nothing
@@ -204,7 +205,9 @@ except AttributeError as error:
 else:
     raise SystemExit("an unknown name did not raise")
 """
-    needs_sklearn = "estimators comparison forecast findings pilot storage token_maps".split()
+    needs_sklearn = (
+        "estimators comparison forecast fit_report findings pilot storage token_maps".split()
+    )
     names = [name for name, home in public_names() if home in {f"bags.{x}" for x in needs_sklearn}]
     subprocess.run([sys.executable, "-c", code, *names], check=True)
 

@@ -6,6 +6,7 @@ ASCII alone: it is opened with whatever encoding a machine is set to.
 from .app.explore import explore as explore
 from .bags.bags import Bags as Bags
 from .bags.comparison import compare_poolings as compare_poolings
+from .bags.comparison import cross_validate as cross_validate
 from .bags.comparison import rehearse_poolings as rehearse_poolings
 from .bags.estimators import ESTIMATORS as ESTIMATORS
 from .bags.estimators import AttentionClassifier as AttentionClassifier
@@ -13,7 +14,11 @@ from .bags.estimators import PooledClassifier as PooledClassifier
 from .bags.estimators import StatisticsClassifier as StatisticsClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
+from .bags.fit_report import FitReport as FitReport
 from .bags.forecast import PilotPlan as PilotPlan
+from .bags.held_out import Comparison as Comparison
+from .bags.intervals import delong_interval as delong_interval
+from .bags.intervals import wilson_interval as wilson_interval
 from .bags.leakage import find_duplicates as find_duplicates
 from .bags.merging import MergedBags as MergedBags
 from .bags.merging import merge_bags as merge_bags

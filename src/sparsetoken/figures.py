@@ -6,8 +6,10 @@ in grey by line style), lines for theory, labels in words with symbols.
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.patheffects import AbstractPathEffect, withStroke
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +36,13 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.6,
     "legend.frameon": False,
     "pdf.fonttype": 42,
+}
+
+# A picture in a page: nothing in it depends on the hour, and a label's $ is a $.
+_PICTURE: dict[Any, Any] = {
+    "svg.hashsalt": "sparsetoken",
+    "svg.fonttype": "none",
+    "text.parse_math": False,
 }
 
 
@@ -160,6 +169,105 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
             figure.savefig(f"{os.fspath(path)}.{suffix}")
             figure.set_layout_engine("none")  # the first has found its layout: keep it
     plt.close(figure)
+
+
+def svg(figure: Figure) -> bytes:
+    """As vectors, the same bytes for the same figure; lets go of it.
+
+    Words stay words: the reader's fonts have letters that those of matplotlib do not.
+    """
+    content = io.BytesIO()
+    with mpl.rc_context({**STYLE, **_PICTURE}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    return content.getvalue()
+
+
+def whiskers(table: pd.DataFrame, x: str, reference: float | None = None) -> Figure:
+    """A dot with a whisker from `low` to `high` for each row, from top to bottom, by its `name`.
+
+    A grey line stands at the reference; the row that is `best` has a filled dot.
+    """
+    with mpl.rc_context({**STYLE, **_PICTURE}):
+        figure, axes = plt.subplots(figsize=(4.4, 0.9 + 0.34 * len(table)), layout="constrained")
+        if reference is not None:
+            axes.axvline(reference, linestyle=_REFERENCE_DASHES[0], **_REFERENCE)
+        for place, best in enumerate(table["best"]):
+            color = LOOK["attention" if best else "pooled"]["color"]
+            low, value, high = table[["low", "value", "high"]].iloc[place].to_numpy(float)
+            axes.plot([low, high], [place, place], color=color, solid_capstyle="butt")
+            face = color if best else "white"
+            axes.plot(value, place, "o", color=color, markerfacecolor=face, markersize=6)
+        axes.set_yticks(range(len(table)), table["name"])
+        axes.set(xlabel=x, ylim=(len(table) - 0.5, -0.5))
+        axes.grid(axis="y", visible=False)
+    return figure
+
+
+def chart(
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    *,
+    log: Literal["", "x", "y", "xy"] = "",
+    unit_square: bool = False,
+    from_zero: bool = False,
+) -> Figure:
+    """Rows of x and y by `series`, each drawn in the way of its `kind`.
+
+    A "line"; a "band", a line with all between `low` and `high` shaded; "dots", with bars from
+    `low` to `high`; a "reference", thin and grey. Series of one `look` have one colour, that of the
+    classifier of this name.
+    """
+    with mpl.rc_context({**STYLE, **_PICTURE}):
+        height = 4.0 if unit_square else 3.2
+        figure, axes = plt.subplots(figsize=(4.4, height), layout="constrained")
+        axes.set(**{f"{name}scale": "log" for name in log})
+        others = itertools.cycle(_OTHERS)
+        for name, own in table.groupby("series", sort=False):
+            look = LOOK.get(own["look"].iloc[0]) or next(others)
+            words = str(name)  # one that begins with _ would have no entry in the legend
+            _series(axes, f"\u200b{words}" if words.startswith("_") else words, own, look)
+        axes.set(xlabel=x, ylabel=y)
+        if unit_square:
+            axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+        if from_zero:
+            axes.set_ylim(bottom=0.0)
+        _plain_numbers(axes, log)
+        if unit_square:  # curves leave a corner free
+            axes.legend(fontsize=8, handlelength=2.2)
+        else:
+            figure.legend(loc="outside lower center", ncols=2, fontsize=8, handlelength=2.2)
+    return figure
+
+
+def histogram(counts: Sequence[int], edges: Sequence[float], x: str, y: str) -> Figure:
+    """Bars of counts between edges."""
+    with mpl.rc_context({**STYLE, **_PICTURE}):
+        figure, axes = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
+        color = LOOK["pooled"]["color"]
+        axes.stairs(counts, edges, fill=True, color=color, alpha=0.8)
+        axes.set(xlabel=x, ylabel=y)
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    return figure
+
+
+def _series(axes: Axes, name: str, own: pd.DataFrame, look: dict[str, Any]) -> None:
+    kind, color = own["kind"].iloc[0], look["color"]
+    if kind == "reference":
+        axes.plot(own["x"], own["y"], label=name, linestyle=_REFERENCE_DASHES[0], **_REFERENCE)
+    elif kind == "dots":
+        bars = [own["y"] - own["low"], own["high"] - own["y"]]
+        style: dict[str, Any] = {"markerfacecolor": "white", "markersize": 5, "capsize": 2.0}
+        axes.errorbar(
+            own["x"], own["y"], bars, fmt=look["marker"], color=color, label=name, **style
+        )
+    else:
+        axes.plot(own["x"], own["y"], label=name, color=color, linestyle=look["linestyle"])
+        if kind == "band":
+            ends = own["low"], own["high"]
+            axes.fill_between(own["x"], *ends, color=color, alpha=0.18, linewidth=0)
 
 
 def _lines(axes: Axes, rows: pd.DataFrame, join: bool) -> None:

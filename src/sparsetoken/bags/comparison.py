@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from sparsetoken.bags.bags import Bags, read_labels, signal_of
+from sparsetoken.bags.bags import Walked, read_labels, signal_of
 from sparsetoken.bags.classifier import BagClassifier
 from sparsetoken.bags.estimators import ESTIMATORS
-from sparsetoken.bags.groups import read_groups, standard_error
-from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
+from sparsetoken.bags.groups import read_groups
+from sparsetoken.bags.held_out import Comparison, HeldOut, best_row, guess_row, pooling_row
+from sparsetoken.bags.intervals import LEVEL
+from sparsetoken.bags.source import as_bags
+from sparsetoken.support.arrays import IntArray
 from sparsetoken.support.blas import one_blas_thread
-from sparsetoken.support.checks import refusal, whole
+from sparsetoken.support.checks import real, refusal, whole
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 from sparsetoken.support.progress import progress_bar
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 _FEW = 5  # bags of each class that a rehearsal fits: one for each fold of a classifier's own
 _BRIEF = 2.0  # seconds
-_PLACED = "vectorized"  # takes places of tokens to mean something
 
 
 def compare_poolings(
@@ -45,12 +46,15 @@ def compare_poolings(
     """Error, AUC and time of each pooling on held-out bags, one row each.
 
     Everything a classifier chooses, it chooses inside the bags it learns from. The error has the
-    standard error of a proportion (with groups that of independent groups, and never less), the AUC
-    that of the folds, `seconds` are the median of a fit.
-    The first row is the guess of the most frequent class. Of more than two classes the AUC is the
-    mean of those of each against the rest. Bags side by side ("vectorized") are tried if all have
-    one length, and together at most 16 million numbers. A pooling of which a fit does not arrive
-    has no numbers (NaN), and in `failure` the sentence that says so; it is "" for all others.
+    standard error of a proportion and Wilson's interval. The AUC is the mean over folds, so that
+    only bags scored by one fit are compared; standard error and interval are DeLong's. With groups
+    both are those of independent groups, and never less. Intervals are of 90 %: they hold the
+    chance of which bags were held out, not of which were learned from. `seconds` are the median of
+    a fit. The first row is the guess of the most frequent class. Of more than two classes the AUC
+    is the mean of those of each against the rest. Bags side by side ("vectorized") are tried if all
+    have one length, and together at most 16 million numbers; joint training if all bags fit into
+    half of the memory. A pooling of which a fit does not arrive has no numbers (NaN), and in
+    `failure` the sentence that says so; it is "" for all others.
 
     `best` is the pooling with the least error, the first of several. "vectorized", which takes
     places to mean something and has the most parameters, must be better than all others by more
@@ -78,8 +82,9 @@ def compare_poolings(
     Returns
     -------
     pandas.DataFrame
-        Columns `pooling`, `error`, `error_se`, `auc`, `auc_se`, `seconds`, `failure`, `best`; a
-        row for the guess and one for each pooling.
+        Columns `pooling`, `error`, `error_se`, `error_low`, `error_high`, `auc`, `auc_se`,
+        `auc_low`, `auc_high`, `seconds`, `failure`, `best`; a row for the guess and one for each
+        pooling.
 
     Raises
     ------
@@ -96,32 +101,101 @@ def compare_poolings(
     >>> bool(table.error["attention"] < 0.1 < table.error["pooled"])
     True
     """
+    given = (X, y, mask, folds, seed, progress, poolings, positive, groups)
+    return _compared("compare_poolings", *given, LEVEL).table
+
+
+def cross_validate(
+    X: Any,
+    y: Any,
+    *,
+    mask: Any = None,
+    folds: int = 5,
+    seed: int = 0,
+    progress: bool = False,
+    poolings: Iterable[str] | None = None,
+    positive: Any = None,
+    groups: Any = None,
+    level: float = LEVEL,
+) -> Comparison:
+    """`compare_poolings`, and what each pooling says of every held-out bag.
+
+    Parameters
+    ----------
+    X, y, mask, folds, seed, progress, poolings, positive, groups
+        As for `compare_poolings`.
+    level : float
+        Of the intervals.
+
+    Returns
+    -------
+    Comparison
+        The `table`; and in `held_out`, by name, scores, probabilities and predictions of all bags,
+        each by a fit that has not learned from the bag.
+
+    Raises
+    ------
+    InvalidInput
+        As for `compare_poolings`, or a `level` out of bounds.
+
+    Examples
+    --------
+    >>> from sparsetoken import Task, delong_interval
+    >>> sample = Task(length=8, sparsity=1, strength=5.0).sample(90, dim=4, rng=0)
+    >>> alone = cross_validate(sample.tokens, sample.labels, folds=3, poolings=["attention"])
+    >>> scores = alone.held_out["attention"].scores
+    >>> auc = delong_interval(sample.labels, scores, folds=alone.folds)
+    >>> bool(auc.low > 0.9), bool(abs(auc.low - alone.table.auc_low[1]) < 1e-12)
+    (True, True)
+    """
+    level = real("cross_validate", "level", level, above=0, below=1)
+    given = (X, y, mask, folds, seed, progress, poolings, positive, groups)
+    return _compared("cross_validate", *given, level)
+
+
+def _compared(
+    who: str,
+    X: Any,
+    y: Any,
+    mask: Any,
+    folds: int,
+    seed: int,
+    progress: bool,
+    poolings: Iterable[str] | None,
+    positive: Any,
+    groups: Any,
+    level: float,
+) -> Comparison:
     import pandas as pd
 
-    bags, classes, index, numbers, folds = _read("compare_poolings", X, y, mask, folds, groups)
-    signal_of(classes, positive, "compare_poolings")
+    bags, classes, index, numbers, folds = _read(who, X, y, mask, folds, groups)
+    signal_of(classes, positive, who)
     labels = classes[index]
     splits = _splits(index, numbers, folds, seed)
-    larger = index != np.bincount(index).argmax()
-    rows = [_row("larger class", larger, numbers, [0.5], [0.0])]
+    fold = np.empty(len(index), dtype=int)
+    for number, (_, held) in enumerate(splits):
+        fold[held] = number
+    rows, held_out = [guess_row(index, numbers, level)], {}
     failed = dict.fromkeys(rows[0], np.nan)
     with one_blas_thread():
-        for name in _suitable("compare_poolings", bags, poolings):
+        for name in _suitable(who, bags, poolings):
             classifier = ESTIMATORS.make(name, positive=positive)
-            wrong, areas, seconds = np.zeros(len(index), dtype=bool), [], []
             try:
                 with progress_bar(len(splits), name, progress) as advance:
+                    parts = []
                     for train, held in splits:
                         within = None if numbers is None else numbers[train]
-                        seconds.append(_seconds(classifier, bags[train], labels[train], within))
-                        wrong[held] = classifier.predict(bags[held]) != labels[held]
-                        areas.append(_area(classifier.decision_function(bags[held]), index[held]))
+                        seconds = _seconds(classifier, bags[train], labels[train], within)
+                        parts.append(_said(classifier, bags[held], seconds))
                         advance()
-                rows.append(_row(name, wrong, numbers, areas, seconds))
+                held_out[name] = _together(parts, [held for _, held in splits])
+                row = pooling_row(name, held_out[name], classes, index, fold, numbers, level)
+                rows.append(row)
             except ConvergenceError as error:
                 rows.append(failed | {"pooling": name, "failure": str(error)})
-    best = _best(rows[1:])
-    return pd.DataFrame([row | {"best": row is best} for row in rows])
+    best = best_row(rows[1:])
+    table = pd.DataFrame([row | {"best": row is best} for row in rows])
+    return Comparison(table, held_out, classes, index, fold, level)
 
 
 def rehearse_poolings(
@@ -191,10 +265,10 @@ def rehearse_poolings(
 
 def _read(
     who: str, X: Any, y: Any, mask: Any, folds: Any, groups: Any
-) -> tuple[Bags, NDArray[Any], IntArray, IntArray | None, int]:
+) -> tuple[Walked, NDArray[Any], IntArray, IntArray | None, int]:
     """Bags, labels, which of them each bag has, groups by numbers, and folds that leave each class
     some bags to learn."""
-    bags = Bags.of(X, mask, n_tokens=None)
+    bags = as_bags(X, mask)
     folds = whole(who, "folds", folds, least=2)
     classes, index = read_labels(y, len(bags), who)
     numbers = None if groups is None else read_groups(groups, len(bags), who).numbers
@@ -233,7 +307,7 @@ def _splits(
     ]
 
 
-def _suitable(who: str, bags: Bags, poolings: Iterable[str] | None) -> list[str]:
+def _suitable(who: str, bags: Walked, poolings: Iterable[str] | None) -> list[str]:
     """The poolings that are asked for, or all that suit the bags."""
     known = [name for name in ESTIMATORS if ESTIMATORS.make(name)._pooling.suits(bags)]
     if poolings is None:
@@ -261,7 +335,7 @@ def _even(index: IntArray, count: int) -> IntArray:
 
 
 def _seconds(
-    classifier: BagClassifier, bags: Bags, labels: NDArray[Any], groups: IntArray | None
+    classifier: BagClassifier, bags: Walked, labels: NDArray[Any], groups: IntArray | None
 ) -> float:
     """Of a fit."""
     start = time.perf_counter()
@@ -269,19 +343,8 @@ def _seconds(
     return time.perf_counter() - start
 
 
-def _best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The row to take, as `compare_poolings` says; None where no fit arrives."""
-    arrived = [row for row in rows if not row["failure"]]
-    usual = [row for row in arrived if row["pooling"] != _PLACED] or arrived
-    best = min(usual, key=lambda row: row["error"], default=None)
-    for row in arrived:
-        if row["pooling"] == _PLACED and best is not None:
-            best = row if row["error"] + row["error_se"] < best["error"] else best
-    return best
-
-
 def _tried(
-    classifier: BagClassifier, bags: Bags, labels: NDArray[Any], groups: IntArray | None
+    classifier: BagClassifier, bags: Walked, labels: NDArray[Any], groups: IntArray | None
 ) -> float:
     """Seconds of a fit that need not arrive."""
     start = time.perf_counter()
@@ -290,31 +353,18 @@ def _tried(
     return time.perf_counter() - start
 
 
-def _area(scores: FloatArray, index: IntArray) -> float:
-    """Under the ROC curve; the mean over labels, each against the rest, where there are several;
-    NaN where one is missing."""
-    several = scores.ndim > 1
-    if len(np.unique(index)) < (scores.shape[1] if several else 2):
-        return float("nan")
-    if not several:
-        return float(roc_auc_score(index, scores))
-    areas = [roc_auc_score(index == k, scores[:, k]) for k in range(scores.shape[1])]
-    return float(np.mean(areas))
+def _said(classifier: BagClassifier, bags: Walked, seconds: float) -> HeldOut:
+    """Of bags that were held out from a fit, which took so long."""
+    scores = classifier.decision_function(bags)
+    chances, predictions = classifier.predict_proba(bags), classifier.predict(bags)
+    return HeldOut(scores, chances, predictions, (seconds,))
 
 
-def _row(
-    name: str, wrong: BoolArray, groups: IntArray | None, areas: list[float], seconds: list[float]
-) -> dict[str, Any]:
-    known = [area for area in areas if not np.isnan(area)]
-    spread = 0.0 if len(areas) == 1 else np.nan  # a guess has none, one fold says nothing of it
-    if len(known) > 1:
-        spread = float(np.std(known, ddof=1) / np.sqrt(len(known)))
-    return {
-        "pooling": name,
-        "error": float(np.mean(wrong)),
-        "error_se": standard_error(wrong, groups),
-        "auc": float(np.mean(known)) if known else np.nan,
-        "auc_se": spread,
-        "seconds": float(np.median(seconds)),
-        "failure": "",
-    }
+def _together(parts: list[HeldOut], places: list[IntArray]) -> HeldOut:
+    """Of all folds, in the order of the bags."""
+    order = np.argsort(np.concatenate(places))
+    scores, chances, predictions = (
+        np.concatenate([getattr(part, name) for part in parts])[order]
+        for name in ("scores", "probabilities", "predictions")
+    )
+    return HeldOut(scores, chances, predictions, tuple(part.seconds[0] for part in parts))

@@ -10,6 +10,7 @@ import numpy as np
 from sparsetoken.bags.anchors import LEAST_POWER, Anchor, anchor_words, disagreements
 from sparsetoken.bags.diagnosis import Diagnosis
 from sparsetoken.bags.forecast import LEAST_DIM, PilotPlan, anchors_of, error_setting, forecasts
+from sparsetoken.bags.intervals import Interval
 from sparsetoken.bags.measured import Measured, largest
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
@@ -17,7 +18,7 @@ from sparsetoken.planning.plan import question_of
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.text import json_text, number_text
+from sparsetoken.support.text import json_text
 
 # Standard errors from which a signal is there. Two halves that look at each other are lucky
 # together: four of these are about as rare as three of independent bags.
@@ -30,18 +31,6 @@ _VERDICTS = {
     False: "a dense signal fits better",
     None: "sparse or dense cannot be told",
 }
-
-
-class Interval(NamedTuple):
-    """An estimate and the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        value, low, high = (number_text(number, digits=3) for number in self)
-        return f"{value} [{low}, {high}]"
 
 
 class MatrixInterval(NamedTuple):
@@ -171,19 +160,21 @@ class Pilot:
             f"{noise.max():.3g}; {self.effective_dim:.3g} dimensions after whitening",
         ]
         lines += self._group_lines()
+        return "\n".join([*lines, *self.sentences()])
+
+    def sentences(self) -> list[str]:
+        """Is there a signal, what kind is it, does the model fit, is theory what was measured?"""
         if self.task is None:
-            lines.append(
+            return [
                 f"No signal was found: evidence {self.evidence:.1f} standard errors, {SURE:g} are "
                 "needed."
-            )
-            return "\n".join(lines)
-        lines.append(
-            f"A signal is there: evidence {self.evidence:.1f} standard errors; {self._kind}."
-        )
-        lines += [f"The model does not fit: {problem}." for problem in self.diagnosis.problems]
-        lines += [anchor_words(anchor, self.setting.metric) for anchor in self.anchors]
-        lines.append(self._verdict())
-        return "\n".join(lines)
+            ]
+        return [
+            f"A signal is there: evidence {self.evidence:.1f} standard errors; {self._kind}.",
+            *(f"The model does not fit: {problem}." for problem in self.diagnosis.problems),
+            *(anchor_words(anchor, self.setting.metric) for anchor in self.anchors),
+            *self._verdict(),
+        ]
 
     def _group_lines(self) -> list[str]:
         """What groups take away, in a sentence; none without groups."""
@@ -212,20 +203,20 @@ class Pilot:
         verdict = _VERDICTS[self.diagnosis.sparse]
         return f"{verdict} (log likelihood of a positive bag {gain:+.3g} ± {error:.2g})"
 
-    def _verdict(self) -> str:
+    def _verdict(self) -> list[str]:
         """What was checked, and whether a misfit would have been seen."""
         if not self.anchors:
-            return "Whether predictions are right was not measured."
+            return ["Whether predictions are right was not measured."]
         power = min(anchor.power for anchor in self.anchors)
         seen = f"predictions wrong by a factor of two would have been seen with {power:.0%} chance"
         if self.fits:
-            return f"The model fits, and predicts what was measured; {seen}."
+            return [f"The model fits, and predicts what was measured; {seen}."]
         wrong = list(disagreements(self.anchors, self.setting.metric))
         if wrong:
-            return "\n".join(f"The model does not fit: {sentence}." for sentence in wrong)
+            return [f"The model does not fit: {sentence}." for sentence in wrong]
         if power < LEAST_POWER:
-            return f"Whether predictions are right cannot be told from so few bags: {seen}."
-        return f"Theory and measurement agree within their errors, but not closely; {seen}."
+            return [f"Whether predictions are right cannot be told from so few bags: {seen}."]
+        return [f"Theory and measurement agree within their errors, but not closely; {seen}."]
 
     def to_json(self) -> str:
         """All but the covariance and the scores, for programs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -117,6 +117,16 @@ class PilotPlan:
             if option is not best
         ]
         return f"Use {best.classifier}: {answer}; {'; '.join(others)} ({self.level:.0%} intervals)."
+
+    def row(self) -> dict[str, Any]:
+        """Flat, for tables: labelled bags, what each classifier does with them, the best one."""
+        errors = {
+            f"{option.classifier}_{part}": getattr(option, part)
+            for option in self.options
+            for part in ("value", "low", "high")
+        }
+        best = None if self.best is None else self.best.classifier
+        return {"labelled_bags": self.question.samples, **errors, "recommended": best}
 
     def __str__(self) -> str:
         import pandas as pd

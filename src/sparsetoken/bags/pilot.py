@@ -26,9 +26,10 @@ from sparsetoken.bags.anchors import Anchor
 from sparsetoken.bags.bags import Bags, two_classes
 from sparsetoken.bags.diagnosis import diagnosed
 from sparsetoken.bags.estimate import Estimate, best_estimate
-from sparsetoken.bags.findings import SURE, Interval, MatrixInterval, Pilot
+from sparsetoken.bags.findings import SURE, MatrixInterval, Pilot
 from sparsetoken.bags.forecast import anchors_of, error_setting
 from sparsetoken.bags.groups import read_groups, standard_error
+from sparsetoken.bags.intervals import Interval
 from sparsetoken.bags.likelihood import (
     NoiseDensity,
     Signal,

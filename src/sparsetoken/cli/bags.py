@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,16 +12,24 @@ import tyro
 from numpy.typing import NDArray
 
 import sparsetoken as st
+from sparsetoken.bags.bags import Walked
 from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text, table_text
+from sparsetoken.support.whole_files import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_PAIRS = 10  # of bags that are nearly the same, a sentence each
 _MORE = (1, 2, 4, 8)  # times as many labelled bags
+_PILOT = 1 << 28  # numbers of bags from which a signal is estimated, where not all fit: 2 GiB
 _SHOWN = 20  # bags that are left out, of which is said why
+_FEWER = 0.4  # of the bags: what the smaller of two measurements learns from
+_SEVERAL = (
+    "Nothing is estimated or planned for several labels; --positive LABEL does so for one against "
+    "the rest."
+)
 _LARGE = 1 << 21  # numbers in all tokens, below which no pooling takes a minute
 # A pooling dominates that takes more than a minute, and twice as long as all others together. A
 # choice: joint training of 200 bags of 1000 tokens in 512 dimensions takes 3.6 times as long.
@@ -51,10 +59,17 @@ class Fit:
     """With the names of bags; else slide_id, slide, bag, filename or the like."""
     layout: str | None = None
     """How bags are kept (clam, trident, stamp, hdf5, npz, ...); else it is recognised."""
+    keep: str | None = None
+    """A folder for what each pass over the files gives: the same command, begun again after a stop,
+    goes on after the last one."""
+    device: str | None = None
+    """Torch's name of a device for the matrix products, such as cuda."""
     leave_out: bool = False
     """Go on without bags that are missing, doubled, unlabelled or unreadable."""
     save: str | None = None
     """Fit all bags and write the classifier to this file, for sparsetoken score."""
+    report: str | None = None
+    """Write all of this to one HTML page: pictures, intervals, the most telling tokens."""
     positive: str | None = None
     """The label of bags with a signal, against all others; of two the second in order, if none."""
     group: str | None = None
@@ -83,9 +98,9 @@ class Fit:
     """No progress bars on standard error, nothing on what is being done."""
 
     def run(self) -> None:
-        destination = target("fit: save", self.save)
+        destination, page = target("fit: save", self.save), target("fit: report", self.report)
         collection = self._collection()
-        bags, labels, groups = collection.bags.load(), collection.labels, collection.groups
+        bags, labels, groups = self._walked(collection.bags), collection.labels, collection.groups
         if labels is None:
             raise InvalidInput(
                 f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
@@ -98,15 +113,15 @@ class Fit:
         signal = self._signal(classes)
         if self.group is not None and self.labels is None:
             groups = st.load_groups(self.bags, self.group)
-        answer: Row = {"duplicates": self._duplicates(bags, groups)}
+        duplicates = self._duplicates(bags, groups)
         if self.merge:
             bags, labels = self._merged(bags, labels, groups, signal)
             groups = None
         self._say(_shape(bags, groups))
         self._say(_signal_line(classes, signal))
-        with warnings_as_notes():
+        with warnings_as_notes() as warnings:
             poolings = self._poolings(bags, labels, groups)
-            table = st.compare_poolings(
+            comparison = st.cross_validate(
                 bags,
                 labels,
                 folds=self.folds,
@@ -116,33 +131,75 @@ class Fit:
                 positive=signal,
                 groups=groups,
             )
-        comparison: Any = table.to_dict("records")
-        answer |= {"bags": len(bags), "dim": bags.dim, "positive": signal}
-        if groups is not None:
-            answer["groups"] = len(np.unique(groups))
-        answer["comparison"] = comparison
-        shown: Any = table.drop(columns=["failure", "best"]).to_dict("records")
+        table = comparison.table
+        hidden = ["error_se", "auc_se", "failure", "best"]
+        shown: Any = table.drop(columns=hidden).to_dict("records")
         self._shown(shown)
-        for row in comparison:
+        for row in comparison.rows:
             if row["failure"]:
                 self._say(f"{row['pooling']} has no numbers: {row['failure']}.")
         if not poolings and "vectorized" not in set(table.pooling):
             self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
-        if destination is not None:
+        classifier = None
+        if destination is not None or page is not None:
             self._doing(f"fitting all bags ({chosen})")
-            classifier = st.ESTIMATORS.make(chosen, positive=signal)
-            classifier.fit(bags, labels, groups=groups)
+            try:
+                classifier = st.ESTIMATORS.make(chosen, positive=signal)
+                classifier.fit(bags, labels, groups=groups)
+            except st.ConvergenceError as error:
+                if destination is not None:
+                    raise
+                warnings.append(f"{chosen} does not arrive when it learns from all bags: {error}")
+        if destination is not None and classifier is not None:
             st.save_classifier(classifier, destination)
             note(f"the classifier ({chosen}) is in {self.save}")
-            answer["saved"] = {"classifier": chosen, "file": str(self.save)}
+        outlook: Row = {}
         if signal is None:
-            self._say("\nNothing is estimated or planned for several labels; --positive LABEL does "
-                      "so for one against the rest.")  # fmt: skip
+            outlook["unplanned"] = _SEVERAL
+            self._say(f"\n{_SEVERAL}")
         else:
-            answer |= self._outlook(bags, labels == signal, groups, chosen)
+            outlook = self._outlook(bags, labels == signal, groups, chosen)
+        report = st.FitReport.of(
+            bags,
+            labels,
+            comparison,
+            source=self.bags,
+            signal=signal,
+            chosen=chosen,
+            classifier=classifier,
+            warnings=[*duplicates, *warnings],
+            names=None if self.merge else collection.names,
+            groups=groups,
+            problems=list(
+                zip(collection.problems.bag, collection.problems.explanation, strict=True)
+            ),
+            saved=self.save,
+            commands=self._commands,
+            version=st.__version__,
+            **outlook,
+        )
+        if page is not None:
+            with whole_file(page) as draft:
+                draft.write_text(report.to_html(), encoding="utf-8")
+            note(f"the report is in {self.report}")
         if self.json:
-            print(json_text(answer))
+            print(json_text(report.content()))
+
+    @property
+    def _commands(self) -> list[str]:
+        """What was asked for, as it would be typed; and what to do with the classifier."""
+        words = ["sparsetoken", "fit", self.bags]
+        silent = {"bags", "json", "no_progress"}  # change nothing that is computed
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in silent and value != field.default:
+                parts = value if isinstance(value, tuple) else (value,)
+                words += [f"--{field.name.replace('_', '-')}", *map(str, parts)]
+        commands = [shlex.join(words)]
+        if self.save is not None:
+            commands.append(shlex.join(["sparsetoken", "score", self.save, self.bags]))
+        return commands
 
     def _collection(self) -> st.BagCollection:
         if self.slide_table is not None and self.labels is None:
@@ -163,27 +220,38 @@ class Fit:
             return _label(classes, self.positive)
         return classes[1].item() if len(classes) == 2 else None
 
-    def _duplicates(self, bags: st.Bags, groups: NDArray[Any] | None) -> list[Row]:
+    def _walked(self, bags: st.Bags | st.BagSource) -> Walked:
+        """In memory if they fit; else as they are read in passes."""
+        if bags.fits and self.keep is None and self.device is None:
+            return bags.load()
+        if isinstance(bags, st.Bags):
+            raise InvalidInput("fit: keep and device are for folders of bags, which are read again")
+        note(f"{len(bags)} bags are read in passes")
+        show = not self.no_progress
+        return bags.walked(kept_in=self.keep, device=self.device, progress=show)
+
+    def _duplicates(self, bags: Walked, groups: NDArray[Any] | None) -> list[str]:
         """Bags that are nearly the same, in different groups, each pair in a sentence."""
         pairs: Any = st.find_duplicates(bags, groups).to_dict("records")
+        words = []
         for pair in pairs[:_MOST_PAIRS]:
             within = (
                 "" if groups is None else f" of groups {pair['group']} and {pair['other_group']}"
             )
-            self._say(
-                f"Warning: bags {pair['name']} and {pair['other_name']}{within} are nearly the "
-                f"same, {pair['shared']:.0%} of their tokens: errors look better than they are "
-                "where one is held out and the other is not."
+            words.append(
+                f"bags {pair['name']} and {pair['other_name']}{within} are nearly the same, "
+                f"{pair['shared']:.0%} of their tokens: errors look better than they are where one "
+                "is held out and the other is not"
             )
         if len(pairs) > _MOST_PAIRS:
-            self._say(
-                f"Warning: {len(pairs) - _MOST_PAIRS} more pairs of bags are nearly the same."
-            )
-        return list(pairs)
+            words.append(f"{len(pairs) - _MOST_PAIRS} more pairs of bags are nearly the same")
+        for sentence in words:
+            self._say(f"Warning: {sentence}.")
+        return words
 
     def _merged(
-        self, bags: st.Bags, labels: NDArray[Any], groups: NDArray[Any] | None, signal: Any
-    ) -> tuple[st.Bags, NDArray[Any]]:
+        self, bags: Walked, labels: NDArray[Any], groups: NDArray[Any] | None, signal: Any
+    ) -> tuple[Walked, NDArray[Any]]:
         """One bag for each group."""
         if groups is None:
             raise InvalidInput("fit: merge must come with --group, which says what becomes one bag")
@@ -193,15 +261,15 @@ class Fit:
         )
         assert merged.labels is not None
         self._say(f"{len(bags)} bags merged into {len(merged.groups)}, one for each group.")
-        return merged.bags.load(), merged.labels
+        return self._walked(merged.bags), merged.labels
 
     def _poolings(
-        self, bags: st.Bags, labels: NDArray[Any], groups: NDArray[Any] | None = None
+        self, bags: Walked, labels: NDArray[Any], groups: NDArray[Any] | None = None
     ) -> list[str] | None:
         """Those to compare; None for all that suit the bags."""
         if self.poolings:
             return [name.strip() for names in self.poolings for name in names.split(",")]
-        if bags.tokens.size < _LARGE:
+        if int(bags.lengths.sum()) * bags.dim < _LARGE:
             return None
         self._doing("estimating how long each pooling will take (--poolings chooses them)")
         seconds = st.rehearse_poolings(bags, labels, folds=self.folds, groups=groups)
@@ -217,7 +285,7 @@ class Fit:
 
     def _outlook(
         self,
-        bags: st.Bags,
+        bags: Walked,
         positive: NDArray[np.bool_],
         groups: NDArray[Any] | None,
         chosen: str,
@@ -225,15 +293,34 @@ class Fit:
         """What is in the bags, and what more of them would give."""
         self._doing("estimating what is in the bags")
         try:
-            pilot = st.estimate_task(bags, positive, groups=groups)
+            chosen_bags = self._few(bags, positive)
+            pilot = st.estimate_task(
+                bags[chosen_bags].load(),
+                positive[chosen_bags],
+                groups=None if groups is None else groups[chosen_bags],
+            )
         except InvalidInput as error:
             self._say(f"\nNothing can be estimated or planned: {error}.")
-            return {"pilot": {"error": str(error)}}
+            return {"unplanned": str(error)}
         self._say("\n" + pilot.summary())
-        answer: Row = {"pilot": json.loads(pilot.to_json())}
-        if pilot.found:
-            answer["plan"] = self._plan(pilot, chosen)
-        return answer
+        return {"pilot": pilot, **(self._plans(pilot, chosen) if pilot.found else {})}
+
+    def _few(self, bags: Walked, positive: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Places of all bags; of as many as memory has room for, drawn from both classes alike."""
+        places = np.arange(len(bags))
+        if bags.fits:
+            return places
+        rng, room = np.random.default_rng(self.seed), _PILOT
+        chosen: list[int] = []
+        turns = [rng.permutation(places[positive == side]) for side in (True, False)]
+        for place in (int(x) for pair in zip(*turns, strict=False) for x in pair):
+            room -= int(bags.lengths[place]) * bags.dim
+            if room < 0:
+                break
+            chosen.append(place)
+        note(f"what is in the bags is estimated from {len(chosen)} of them, which memory has room "
+             "for")  # fmt: skip
+        return np.sort(np.array(chosen, dtype=np.intp))
 
     def _doing(self, words: str) -> None:
         if not self.no_progress:
@@ -262,31 +349,24 @@ class Fit:
             )
         return self.pooling
 
-    def _plan(self, pilot: st.Pilot, chosen: str) -> Row:
+    def _plans(self, pilot: st.Pilot, chosen: str) -> Row:
         """What more bags like these would give."""
         self._doing(f"planning for {', '.join(str(k * pilot.bags) for k in _MORE)} bags")
-        rows: list[Row] = []
-        advices: dict[int | str, st.PilotPlan] = {}
-        for factor in _MORE:
-            samples = factor * pilot.bags
-            advice = advices[samples] = pilot.plan(samples=samples)
-            assert advice.best is not None
-            errors = {
-                f"{name}_{part}": getattr(advice[name], part)
-                for name in ("attention", "pooled")
-                for part in ("value", "low", "high")
-            }
-            rows.append({"labelled_bags": samples, **errors, "recommended": advice.best.classifier})
+        plans = [pilot.plan(samples=factor * pilot.bags) for factor in _MORE]
+        answer: Row = {"plans": plans}
         self._say(f"Errors with more labelled bags, with {pilot.level:.0%} intervals:")
-        answer: Row = {"more": self._shown(rows)}
+        self._shown([plan.row() for plan in plans])
         self._say(f"Forecasts are for attention and pooled; {self._whose(chosen)}.")
+        advices: dict[int | str, st.PilotPlan] = {}
+        for factor, plan in zip(_MORE, plans, strict=True):
+            advices[factor * pilot.bags] = plan
         if self.target_error is not None or self.target_auc is not None:
             targets = {"target_error": self.target_error, "target_auc": self.target_auc}
-            advices["the target"] = pilot.plan(**targets)
-            answer["target"] = advices["the target"].headline
-            self._say(answer["target"])
-        answer["warnings"] = _each_once(advices)
-        for warning in answer["warnings"]:
+            answer["target"] = advices["the target"] = pilot.plan(**targets)
+            self._say(answer["target"].headline)
+        if self.report is not None:
+            answer["fewer"] = pilot.plan(samples=round(_FEWER * pilot.bags))
+        for warning in _each_once(advices):
             self._say(f"Warning for {warning}.")
         return answer
 
@@ -322,7 +402,7 @@ def _each_once(advices: Mapping[int | str, st.PilotPlan]) -> list[str]:
     return sentences
 
 
-def _shape(bags: st.Bags, groups: NDArray[Any] | None) -> str:
+def _shape(bags: Walked, groups: NDArray[Any] | None) -> str:
     lengths = bags.lengths
     within = "" if groups is None else f" in {len(np.unique(groups))} groups"
     return (

@@ -59,10 +59,12 @@ def note(message: object) -> None:
 
 
 @contextmanager
-def warnings_as_notes(category: type[Warning] = Warning) -> Iterator[None]:
-    """Warnings inside the with block become remarks at its end, each once."""
+def warnings_as_notes(category: type[Warning] = Warning) -> Iterator[list[str]]:
+    """Warnings inside the with block become remarks at its end, each once; then in the list."""
+    messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", category)
-        yield
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        yield messages
+    messages += dict.fromkeys(str(warning.message) for warning in caught)
+    for message in messages:
         note(message)

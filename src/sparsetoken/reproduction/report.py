@@ -5,29 +5,15 @@ The HTML holds its pictures and needs no other file.
 
 from __future__ import annotations
 
-import base64
-import html
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sparsetoken.reproduction.claim import Check, Table, Verdict
+from sparsetoken.support.pages import Markup, element, page, picture, table
 
 _MARKS = {"holds": "✓", "fails": "✗", "inconclusive": "?"}
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; font-size: 0.9rem; margin: 1rem 0; }
-th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem;
-  border-bottom: 1px solid #8884; }
-img { max-width: 100%; background: white; }
-pre { overflow-x: auto; background: #8882; padding: 0.5rem; }
-.holds { color: #00795a; } .fails { color: #c03a00; } .inconclusive { color: #8a6d00; }
-@media (prefers-color-scheme: dark) {
-  .holds { color: #4fd1a5; } .fails { color: #ff9466; } .inconclusive { color: #e5c453; }
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -121,37 +107,46 @@ def _cell(text: str) -> str:
 
 
 def _html(out: Path, sections: Sequence[Section]) -> str:
-    e = html.escape
-    parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<link rel="icon" href="data:,">',
-        f"<title>Reproduction</title><style>{_STYLE}</style></head><body>",
-        f"<h1>Reproduction</h1><p>{e(_about(sections))}</p>",
-        "<table><thead><tr><th>reproduction<th>claim<th>verdict</tr></thead><tbody>",
-    ]
-    for each in sections:
-        parts.append(
-            f'<tr><td><a href="#{each.name}">{each.name}</a><td>{e(each.sentence)}'
-            f'<td class="{each.verdict}">{each.mark}</tr>'
+    contents = [
+        (
+            element("a", each.name, href=f"#{each.name}"),
+            each.sentence,
+            _coloured(each.mark, each.verdict),
         )
-    parts.append("</tbody></table>")
-    for each in sections:
-        picture = base64.b64encode((out / f"{each.name}.png").read_bytes()).decode("ascii")
-        parts += [
-            f'<section id="{each.name}"><h2>{each.name}</h2>',
-            f"<p><strong>{e(each.source)}.</strong> {e(each.sentence)} {e(each.sizes)}</p>",
-            f'<img alt="{e(each.sentence)}" src="data:image/png;base64,{picture}">',
-            "<table><thead><tr><th>check<th>predicted<th>measured<th>rule<th>verdict</tr></thead>",
-            "<tbody>",
-        ]
-        for check in each.checks:
-            cells = (check.what, check.predicted, check.measured, check.rule)
-            row = "".join(f"<td>{e(cell)}" for cell in cells)
-            parts.append(f'<tr>{row}<td class="{check.verdict}">{check.verdict}</tr>')
-        parts.append("</tbody></table>")
-        parts += [f"<p>{e(remark)}</p>" for remark in each.remarks]
-        parts.append(f'<p>Verdict: <strong class="{each.verdict}">{each.mark}</strong>.</p>')
-        parts.append(f"<pre>{e(each.command)}</pre></section>")
-    parts.append("</body></html>")
-    return "\n".join(parts)
+        for each in sections
+    ]
+    return page(
+        "Reproduction",
+        element("h1", "Reproduction"),
+        element("p", _about(sections)),
+        table(("reproduction", "claim", "verdict"), contents, words=3),
+        *(_section(out, each) for each in sections),
+    )
+
+
+def _section(out: Path, each: Section) -> Markup:
+    rows = [
+        (
+            check.what,
+            check.predicted,
+            check.measured,
+            check.rule,
+            _coloured(check.verdict, check.verdict),
+        )
+        for check in each.checks
+    ]
+    return element(
+        "section",
+        element("h2", each.name),
+        element("p", element("strong", f"{each.source}."), f" {each.sentence} {each.sizes}"),
+        picture((out / f"{each.name}.png").read_bytes(), "png", each.sentence),
+        table(("check", "predicted", "measured", "rule", "verdict"), rows, words=5),
+        *(element("p", remark) for remark in each.remarks),
+        element("p", "Verdict: ", element("strong", _coloured(each.mark, each.verdict)), "."),
+        element("pre", each.command),
+        id=each.name,
+    )
+
+
+def _coloured(words: str, verdict: Verdict) -> Markup:
+    return element("span", words, class_=verdict)
