@@ -12,7 +12,6 @@ import tyro
 from numpy.typing import NDArray
 
 import sparsetoken as st
-from sparsetoken.bags.bags import Walked
 from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text, table_text
@@ -20,6 +19,8 @@ from sparsetoken.support.whole_files import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    Walked = st.Bags | st.BagSource  # in memory or on disk
 
 _MOST_PAIRS = 10  # of bags that are nearly the same, a sentence each
 _MORE = (1, 2, 4, 8)  # times as many labelled bags
