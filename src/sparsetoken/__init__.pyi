@@ -18,11 +18,14 @@ from .bags.pilot import estimate_task as estimate_task
 from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader
 from .bags.readers.loading import load_bags as load_bags
+from .bags.saved_tokens import load_token_posterior as load_token_posterior
+from .bags.saved_tokens import save_token_posterior as save_token_posterior
 from .bags.source import BagFormat as BagFormat
 from .bags.source import BagSource as BagSource
 from .bags.storage import load_classifier as load_classifier
 from .bags.storage import save_classifier as save_classifier
 from .bags.token_maps import NystroemMap as NystroemMap
+from .bags.token_posterior import TokenPosterior as TokenPosterior
 from .model.classifiers import Attention as Attention
 from .model.classifiers import Classifier as Classifier
 from .model.classifiers import Pooled as Pooled

@@ -72,6 +72,14 @@ class NoiseDensity:
         density = normal * missing + more
         self.density = (1 - self.unseen) * density / (density.sum() * _STEP)
 
+    @classmethod
+    def restored(cls, density: FloatArray, unseen: float) -> NoiseDensity:
+        """From its values on the grid, and the share of what was not seen."""
+        noise = cls.__new__(cls)
+        noise.at = np.arange(_LOWEST, _HIGHEST + _STEP / 2, _STEP)
+        noise.density, noise.unseen = density, unseen
+        return noise
+
     def log(self, tokens: FloatArray) -> FloatArray:
         """Logarithm of the density at tokens of any shape."""
         seen = np.interp(tokens, self.at, self.density, left=0.0, right=0.0)
