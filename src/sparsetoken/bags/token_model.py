@@ -17,10 +17,11 @@ ones: what is learned along them, δ among it, is true of that one too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.carriers import Carriers, FixedCount, fit_varying
@@ -32,8 +33,10 @@ from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.views import directions
 from sparsetoken.fitting.calibration import Sigmoid, fit_sigmoid
 from sparsetoken.support.arrays import BoolArray, FloatArray
+from sparsetoken.support.errors import InvalidInput
 
 _FOLDS = 10
+_FEW = 8  # tokens, up to which their number is told from one more or less
 _VARYING = 2  # parameters of a varying share: a place and a width, whatever the number of its atoms
 _FURTHEST = 1e8  # units of noise, beyond which all tokens are alike: noise may not vary at all
 
@@ -73,7 +76,13 @@ class Learned(NamedTuple):
 
 
 def learn_tokens(data: TrainingData) -> Learned:
-    """From labelled bags, at least two of each class and in folds."""
+    """From labelled bags, of which each can be held out.
+
+    Raises
+    ------
+    InvalidInput
+        Groups that cannot be held out without a whole class.
+    """
     positive, quiet = data.labels > 0, data.bags.spread(data.labels) < 0
     unseen = [_in_units(along, quiet) for along in _held_out(data)]
     screened = [_screened(measured, data.bags, quiet, positive) for measured in unseen]
@@ -102,7 +111,10 @@ class _Measured(NamedTuple):
 def _held_out(data: TrainingData) -> list[FloatArray]:
     """For each way to whiten, all tokens (N,) along directions that their bags have not taught."""
     levels = np.zeros((len(SHRINKINGS), len(data.bags.tokens)))
-    for held in data.folds(_FOLDS):
+    folds = list(data.folds(_FOLDS))
+    if not folds:
+        raise InvalidInput("TokenPosterior: groups cannot be held out without a whole class")
+    for held in folds:
         rows, bags = np.repeat(held, data.bags.lengths), data.bags[held]
         taught = list(directions(data.without(held), SHRINKINGS))
         along = bags.project(np.stack([direction for direction, _ in taught], axis=1))
@@ -131,10 +143,9 @@ def _screened(measured: _Measured, bags: Bags, quiet: BoolArray, positive: BoolA
 def _signal(levels: Levels) -> tuple[float, float, Carriers]:
     """δ, τ and who carries the signal: the likeliest, at the price of log n a parameter, as in
     `likelihood.py`."""
-    fixed = fit_signal(levels)
+    signal, height = _fixed(levels)
     price = np.log(max(float(levels.counted.sum()), 2.0))
-    best = fixed.height - price * fixed.signal.extras
-    signal = fixed.signal
+    best = height - price * signal.extras
     answer: tuple[float, float, Carriers] = (
         signal.shift,
         signal.width,
@@ -146,6 +157,32 @@ def _signal(levels: Levels) -> tuple[float, float, Carriers]:
         if worth > best:
             best, answer = worth, (varying.shift, varying.width, varying.carriers)
     return answer
+
+
+def _fixed(levels: Levels) -> tuple[Signal, float]:
+    """The likeliest signal of a fixed count, and its log likelihood; of few tokens, by the exact
+    likelihood of whole bags, which `fit_signal` approximates where there are many."""
+    fit = fit_signal(levels)
+    count = fit.signal.count
+    if count > _FEW:
+        return fit.signal, fit.height
+    shortest = int(levels.lengths.min())
+    near = {count, *fit.counts, count - 1, count + 1} & set(range(1, min(_FEW, shortest) + 1))
+    signals = [_best_shift(levels, replace(fit.signal, count=each)) for each in near | {count}]
+    heights = [levels.height(signal, exact=True) for signal in signals]
+    best = int(np.argmax(heights))
+    return signals[best], heights[best]
+
+
+def _best_shift(levels: Levels, signal: Signal) -> Signal:
+    """The likeliest shift, all else as it is; within a quarter."""
+    found = minimize_scalar(
+        lambda shift: -levels.height(replace(signal, shift=shift), exact=True),
+        bounds=(0.75 * signal.shift, 1.25 * signal.shift),
+        method="bounded",
+        options={"xatol": 5e-3},
+    )
+    return replace(signal, shift=float(found.x))
 
 
 def _sigmoid(scores: FloatArray, data: TrainingData) -> Sigmoid:
