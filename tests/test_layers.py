@@ -52,7 +52,7 @@ ROOMS = {
         "bags source repeats mixture units training_data token_maps whitening poolings statistics "
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot carriers token_model token_posterior "
-        "saved_tokens saved_models storage"
+        "maps saved_tokens saved_models storage"
     ).split(),
     "bags/readers": "npz loading".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
@@ -195,7 +195,7 @@ for name in set(sparsetoken.__all__) - drawing - estimators:
 assert set(sparsetoken.__all__) <= set(dir(sparsetoken))
 sparsetoken.predict(sparsetoken.Task(3, 1, 2.0), sparsetoken.Pooled(), sparsetoken.Protocol())
 assert not (heavy - {"scipy.optimize"}) & set(sys.modules), heavy & set(sys.modules)
-assert len(estimators) == 16
+assert len(estimators) == 19
 assert all(getattr(sparsetoken, name) is not None for name in estimators | drawing)
 try:
     sparsetoken.nothing
@@ -206,7 +206,7 @@ else:
 """
     needs_sklearn = (
         "estimators comparison forecast findings pilot storage token_maps token_posterior "
-        "saved_tokens"
+        "maps saved_tokens"
     ).split()
     names = [name for name, home in public_names() if home in {f"bags.{x}" for x in needs_sklearn}]
     subprocess.run([sys.executable, "-c", code, *names], check=True)

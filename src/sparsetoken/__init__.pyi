@@ -14,6 +14,9 @@ from .bags.estimators import StatisticsClassifier as StatisticsClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
 from .bags.forecast import PilotPlan as PilotPlan
+from .bags.maps import TokenMap as TokenMap
+from .bags.maps import map_tokens as map_tokens
+from .bags.maps import write_maps as write_maps
 from .bags.pilot import estimate_task as estimate_task
 from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader

@@ -98,9 +98,12 @@ class Fit:
         if destination is not None:
             self._doing(f"fitting all bags ({chosen})")
             classifier = st.ESTIMATORS.make(chosen, positive=signal).fit(bags, labels)
-            st.save_classifier(classifier, destination)
+            tokens = self._tokens(bags, labels, signal)
+            st.save_classifier(classifier, destination, tokens)
             note(f"the classifier ({chosen}) is in {self.save}")
-            answer["saved"] = {"classifier": chosen, "file": str(self.save)}
+            answer["saved"] = {
+                "classifier": chosen, "file": str(self.save), "tokens": tokens is not None,
+            }  # fmt: skip
         if signal is None:
             self._say("\nNothing is estimated or planned for several labels; --positive LABEL does "
                       "so for one against the rest.")  # fmt: skip
@@ -132,6 +135,25 @@ class Fit:
             )
         )
         return [name for name in seconds if name in kept]
+
+    def _tokens(self, bags: st.Bags, labels: NDArray[Any], signal: Any) -> st.TokenPosterior | None:
+        """Which tokens carry the signal, for maps; None where that cannot be told."""
+        if signal is None:
+            note("no maps of tokens (score --maps) for several labels; --positive LABEL has them")
+            return None
+        self._doing("learning which tokens carry the signal")
+        try:
+            tokens = st.TokenPosterior(positive=signal).fit(bags, labels)
+        except (InvalidInput, st.ConvergenceError) as error:
+            note(f"no maps of tokens (score --maps): {error}")
+            return None
+        if not tokens.found_:
+            note(
+                "no maps of tokens (score --maps): no signal along one direction, evidence "
+                f"{tokens.evidence_:.1f} standard errors"
+            )
+            return None
+        return tokens
 
     def _outlook(self, bags: st.Bags, positive: NDArray[np.bool_]) -> Row:
         """What is in the bags, and what more of them would give."""

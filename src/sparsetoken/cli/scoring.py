@@ -30,6 +30,11 @@ class Score:
     """Write the predictions to this CSV file instead of standard output."""
     tokens: str | None = None
     """Also write a CSV file with one line a token: its weight, what it adds to the score."""
+    maps: str | None = None
+    """Also write to this folder, for each bag, a map of its tokens with the probability that each
+    carries the signal: CSV, PNG and, where coordinates are known, GeoJSON for QuPath."""
+    rate: float = 0.1
+    """Of maps: the share of tokens pointed at that may be wrong, on average."""
 
     def run(self) -> None:
         out, tokens = target("score: out", self.out), target("score: tokens", self.tokens)
@@ -37,14 +42,31 @@ class Score:
             raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
         classifier = st.load_classifier(self.model)
         bags, _ = st.load_bags(self.bags)
+        posterior = None if self.maps is None else st.load_token_posterior(self.model)
         several = classifier.positive_ is None
         labels = classifier.classes_.tolist() if several else [classifier.positive_]
         predictions = self._predictions(classifier, bags, labels)
         if tokens is not None:  # first: standard output may be a pipe that closes
             _write(self._tokens(classifier, bags, labels), tokens)
+        if self.maps is not None and posterior is not None:
+            self._maps(classifier, posterior, _source(self.bags, bags), self.maps)
         if not several:
             note(f"probabilities and scores are those of the label {labels[0]}")
         _write(predictions, out)
+
+    def _maps(
+        self, classifier: Any, posterior: st.TokenPosterior, bags: st.Bags | st.BagSource, to: str
+    ) -> None:
+        """A map of each bag; beside probabilities, what the classifier says of tokens, if it
+        does."""
+        first = bags.read(0) if isinstance(bags, st.BagSource) else bags[:1]
+        try:
+            classifier.token_values(first, label=posterior.positive_)
+        except InvalidInput:  # statistics are no sums over tokens
+            classifier = None
+        written = st.write_maps(st.map_tokens(bags, posterior, classifier, self.rate), to)
+        places = sum(path.suffix == ".geojson" for path in written)
+        note(f"maps of the tokens of {len(bags)} bags are in {to}, {places} with coordinates")
 
     @staticmethod
     def _predictions(classifier: Any, bags: st.Bags, labels: list[Any]) -> dict[str, FloatArray]:
@@ -72,6 +94,14 @@ class Score:
             for name, values in classifier.token_values(bags, label=label).items():
                 columns[name + _ending(label, labels)] = np.concatenate(values)
         return columns
+
+
+def _source(path: str, bags: st.Bags) -> st.Bags | st.BagSource:
+    """The bags as their reader finds them: on disk they may have names and coordinates."""
+    for reader in (st.READERS.make(name) for name in st.READERS):
+        if reader.can_read(Path(path)):
+            return reader.read(Path(path))[0]
+    return bags
 
 
 def _ending(label: Any, labels: list[Any]) -> str:
