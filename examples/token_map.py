@@ -1,4 +1,4 @@
-"""Slides with a lesion somewhere: labels of slides alone, and a map of the patches that gave it away.
+"""Slides with a lesion somewhere: only slides are labelled; which patches gave it away?
 
     python examples/token_map.py                      # a summary and token_map.png
     python examples/token_map.py --slides 60 --out maps
@@ -16,7 +16,7 @@ import numpy as np
 
 import sparsetoken as st
 
-PATCH, DIM, STRENGTH = 256, 32, 3.0
+PATCH, DIM, STRENGTH = 256, 32, 4.0
 
 
 def tissue(rng: np.random.Generator):
@@ -49,7 +49,8 @@ def main() -> None:
     parser.add_argument("--out", default=".", help="folder for the map of a new slide")
     given = parser.parse_args()
     rng = np.random.default_rng(given.seed)
-    signal = rng.standard_normal(DIM) / np.sqrt(DIM)
+    signal = rng.standard_normal(DIM)
+    signal /= np.linalg.norm(signal)
     labels = np.arange(given.slides) % 2
     bags = [slide(rng, signal, label == 1)[0] for label in labels]
     words = np.where(labels == 1, "lesion", "healthy")
