@@ -17,6 +17,7 @@ ones: what is learned along them, δ among it, is true of that one too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -31,11 +32,15 @@ from sparsetoken.bags.measured import rank_surplus
 from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.views import directions
+from sparsetoken.bags.whitening import Shrinking
 from sparsetoken.fitting.calibration import Sigmoid, fit_sigmoid
 from sparsetoken.support.arrays import BoolArray, FloatArray
 from sparsetoken.support.errors import InvalidInput
 
 _FOLDS = 10
+# Of these, so many choose how to whiten where there are so many numbers in all tokens that each
+# fold takes seconds
+_FEWER, _LARGE = 3, 1 << 24
 _FEW = 8  # tokens, up to which their number is told from one more or less
 _VARYING = 2  # parameters of a varying share: a place and a width, whatever the number of its atoms
 _FURTHEST = 1e8  # units of noise, beyond which all tokens are alike: noise may not vary at all
@@ -83,18 +88,20 @@ def learn_tokens(data: TrainingData) -> Learned:
     InvalidInput
         Groups that cannot be held out without a whole class.
     """
+    folds = list(data.folds(_FOLDS))
+    if not folds:
+        raise InvalidInput("TokenPosterior: groups cannot be held out without a whole class")
     positive, quiet = data.labels > 0, data.bags.spread(data.labels) < 0
-    unseen = [_in_units(along, quiet) for along in _held_out(data)]
-    screened = [_screened(measured, data.bags, quiet, positive) for measured in unseen]
-    best = int(np.argmax(screened))
-    measured = unseen[best]
+    best = _best_shrinking(data, folds if data.bags.tokens.size < _LARGE else folds[:_FEWER])
+    (along,) = _held_out(data, folds, [best])
+    measured = _in_units(along, quiet)
     noise = NoiseDensity(measured.levels[quiet])
     levels = _levels(measured.levels, data.bags, noise)
     shift, width, carriers = _signal(levels[positive])
     ratios = levels.log_ratios(Signal(shift, width, 1, 0.0))
     scores = np.array([carriers.bag(bag).log_ratio for bag in data.bags.split(ratios)])
     surplus, variance = rank_surplus(scores, positive)
-    direction, origin = list(directions(data, SHRINKINGS))[best]
+    ((direction, origin),) = directions(data, [best])
     model = TokenModel(
         direction, origin + measured.centre, measured.unit, noise, shift, width, carriers,
         _sigmoid(scores, data),
@@ -108,18 +115,28 @@ class _Measured(NamedTuple):
     unit: float
 
 
-def _held_out(data: TrainingData) -> list[FloatArray]:
-    """For each way to whiten, all tokens (N,) along directions that their bags have not taught."""
-    levels = np.zeros((len(SHRINKINGS), len(data.bags.tokens)))
-    folds = list(data.folds(_FOLDS))
-    if not folds:
-        raise InvalidInput("TokenPosterior: groups cannot be held out without a whole class")
+def _held_out(
+    data: TrainingData, folds: Sequence[BoolArray], shrinkings: Sequence[Shrinking]
+) -> FloatArray:
+    """For each way to whiten, all tokens (k, N) along directions that their bags have not taught; 0
+    for those that are in none of the folds."""
+    levels = np.zeros((len(shrinkings), len(data.bags.tokens)))
     for held in folds:
         rows, bags = np.repeat(held, data.bags.lengths), data.bags[held]
-        taught = list(directions(data.without(held), SHRINKINGS))
+        taught = list(directions(data.without(held), shrinkings))
         along = bags.project(np.stack([direction for direction, _ in taught], axis=1))
         levels[:, rows] = (along - [origin for _, origin in taught]).T
-    return list(levels)
+    return levels
+
+
+def _best_shrinking(data: TrainingData, folds: Sequence[BoolArray]) -> Shrinking:
+    """The way to whiten that tells the bags of these folds apart best."""
+    seen = np.any(folds, axis=0)
+    bags, labels = data.bags[seen], data.labels[seen]
+    levels = _held_out(data, folds, SHRINKINGS)[:, np.repeat(seen, data.bags.lengths)]
+    quiet = bags.spread(labels) < 0
+    worth = [_screened(_in_units(along, quiet), bags, quiet, labels > 0) for along in levels]
+    return SHRINKINGS[int(np.argmax(worth))]
 
 
 def _in_units(along: FloatArray, quiet: BoolArray) -> _Measured:
