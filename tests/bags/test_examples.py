@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -40,6 +42,7 @@ def test_planted_signal(tmp_path):
         assert abs(theory - mean) < 4 * error + 0.5 / 60
 
 
+@pytest.mark.slow
 def test_token_map(tmp_path):
     out = run("token_map.py", "--slides", "40", "--out", "maps", folder=tmp_path)
     rates = re.findall(r"at rate ([\d.]+): (\d+)% of .* discovered, ([\d.]+)% wrong", out)
