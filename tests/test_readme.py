@@ -100,6 +100,18 @@ def test_the_guide_beyond_the_paper(capsys):
         assert main(shlex.split(line)[1:]) == 0
 
 
+def test_which_tokens_of_the_guide_to_bags():
+    """The bags, new ones, and the section on tokens: quick, without the other sections."""
+    guide = (ROOT / "docs" / "bags.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", guide, re.S)
+    section = guide.split("## Which tokens?")[1].split("\n## ")[0]
+    (fit,) = (block for block in blocks if "classifier = st.AttentionClassifier()" in block)
+    story = "\n".join([blocks[0], fit, *re.findall(r"```python\n(.*?)```", section, re.S)])
+    test = doctest.DocTestParser().get_doctest(story, {}, "bags.md", None, None)
+    outcome = doctest.DocTestRunner().run(test)
+    assert outcome.attempted >= 10 and outcome.failed == 0
+
+
 @pytest.mark.slow
 def test_the_guide_to_bags(tmp_path, monkeypatch, capsys):
     """Every line of it runs and prints what it says; then its commands, on the files it made."""
@@ -108,9 +120,10 @@ def test_the_guide_to_bags(tmp_path, monkeypatch, capsys):
     outcome = doctest.testfile(str(guide), module_relative=False)
     assert outcome.attempted > 12 and outcome.failed == 0
     commands = re.findall(r"^    (sparsetoken .*)$", guide.read_text(), re.M)
-    assert len(commands) == 2
+    assert len(commands) == 3
     for line in commands:
         assert main(shlex.split(line)[1:]) == 0
+    assert len(list((tmp_path / "maps").glob("*.png"))) == 5
     assert "prediction" in capsys.readouterr().out
     assert len((tmp_path / "tokens.csv").read_text().splitlines()) == 1 + 5 * 12
 

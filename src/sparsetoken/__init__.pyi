@@ -20,6 +20,9 @@ from .bags.held_out import Comparison as Comparison
 from .bags.intervals import delong_interval as delong_interval
 from .bags.intervals import wilson_interval as wilson_interval
 from .bags.leakage import find_duplicates as find_duplicates
+from .bags.maps import TokenMap as TokenMap
+from .bags.maps import map_tokens as map_tokens
+from .bags.maps import write_maps as write_maps
 from .bags.merging import MergedBags as MergedBags
 from .bags.merging import merge_bags as merge_bags
 from .bags.pilot import estimate_task as estimate_task
@@ -29,11 +32,14 @@ from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader
 from .bags.readers.loading import load_bags as load_bags
 from .bags.readers.loading import load_groups as load_groups
+from .bags.saved_tokens import load_token_posterior as load_token_posterior
+from .bags.saved_tokens import save_token_posterior as save_token_posterior
 from .bags.source import BagFormat as BagFormat
 from .bags.source import BagSource as BagSource
 from .bags.storage import load_classifier as load_classifier
 from .bags.storage import save_classifier as save_classifier
 from .bags.token_maps import NystroemMap as NystroemMap
+from .bags.token_posterior import TokenPosterior as TokenPosterior
 from .model.classifiers import Attention as Attention
 from .model.classifiers import Classifier as Classifier
 from .model.classifiers import Pooled as Pooled

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -38,3 +40,13 @@ def test_planted_signal(tmp_path):
     assert len(rows) == 4
     for theory, mean, error in (map(float, row) for row in rows[1:]):
         assert abs(theory - mean) < 4 * error + 0.5 / 60
+
+
+@pytest.mark.slow
+def test_token_map(tmp_path):
+    out = run("token_map.py", "--slides", "40", "--out", "maps", folder=tmp_path)
+    rates = re.findall(r"at rate ([\d.]+): (\d+)% of .* discovered, ([\d.]+)% wrong", out)
+    assert len(rates) == 3
+    for rate, found, wrong in (map(float, row) for row in rates):
+        assert found > 60 and wrong < 100 * rate + 5  # of 40 new slides
+    assert (tmp_path / "maps" / "token_map.png").read_bytes().startswith(b"\x89PNG")

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm, t
 
 import sparsetoken as st
-from sparsetoken.bags.estimate import _recognised
+from sparsetoken.bags.estimate import recognised
 from sparsetoken.bags.likelihood import Levels, NoiseDensity, Signal, fit_signal
 
 
@@ -112,4 +112,4 @@ def test_the_signal_is_what_tells_labels_and_not_strange_tokens_of_either_class(
     bags = Levels(density.log(flat), flat, np.full(400, 8), np.ones(400))
     shift, strange = Signal(3.0, 1.0, 1, 0.0), Signal(40.0, 5.0, 1, 0.9)
     assert bags[positive].height(strange) > bags[positive].height(shift)
-    assert _recognised(bags, positive, shift) > 50 > 0 > _recognised(bags, positive, strange)
+    assert recognised(bags, positive, shift) > 50 > 0 > recognised(bags, positive, strange)

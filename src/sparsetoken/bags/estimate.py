@@ -26,15 +26,13 @@ from sparsetoken.bags.views import Split, levels_of, splits
 from sparsetoken.bags.whitening import Shrinking
 from sparsetoken.support.arrays import BoolArray
 
-_SHRINKINGS = tuple(
-    Shrinking(target, least) for target in TARGETS for least in (0.0, 0.3, 0.6, 1.0)
-)
+SHRINKINGS = tuple(Shrinking(target, least) for target in TARGETS for least in (0.0, 0.3, 0.6, 1.0))
 _LEAST_AGREEMENT = 0.01  # s²: directions that agree less say nothing of the signal
 
 
 def best_estimate(data: TrainingData) -> Estimate:
     """Over all ways to whiten the noise."""
-    return max((Estimate.of(data, each) for each in _SHRINKINGS), key=Estimate.recognition)
+    return max((Estimate.of(data, each) for each in SHRINKINGS), key=Estimate.recognition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class Estimate:
         """From the bags that count; the signal that tells positive bags from others best."""
         parts, bags, positive, cosine = _seen(data, shrinking)
         fit = fit_signal(bags[positive])
-        signal = max(fit.forms, key=lambda form: _recognised(bags, positive, form))
+        signal = max(fit.forms, key=lambda form: recognised(bags, positive, form))
         return cls(shrinking, parts, bags, positive, signal, fit.free, fit.counts, cosine)
 
     def without(self, data: TrainingData, block: BoolArray) -> Estimate:
@@ -76,7 +74,7 @@ class Estimate:
 
     def recognition(self) -> float:
         """How well positive bags are told from others."""
-        return _recognised(self.bags, self.positive, self.signal)
+        return recognised(self.bags, self.positive, self.signal)
 
     @property
     def strength(self) -> float:
@@ -103,7 +101,7 @@ def _seen(data: TrainingData, shrinking: Shrinking) -> tuple[list[Split], Levels
     return parts, levels_of(views, noise, len(parts)), positive, cosine
 
 
-def _recognised(bags: Levels, positive: BoolArray, signal: Signal) -> float:
+def recognised(bags: Levels, positive: BoolArray, signal: Signal) -> float:
     """Log likelihood of the labels, given the bags, beyond that of their shares alone; less ½·log n
     for each parameter more (Bayes's information criterion).
 

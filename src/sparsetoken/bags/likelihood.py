@@ -72,6 +72,14 @@ class NoiseDensity:
         density = normal * missing + more
         self.density = (1 - self.unseen) * density / (density.sum() * _STEP)
 
+    @classmethod
+    def restored(cls, density: FloatArray, unseen: float) -> NoiseDensity:
+        """From its values on the grid, and the share of what was not seen."""
+        noise = cls.__new__(cls)
+        noise.at = np.arange(_LOWEST, _HIGHEST + _STEP / 2, _STEP)
+        noise.density, noise.unseen = density, unseen
+        return noise
+
     def log(self, tokens: FloatArray) -> FloatArray:
         """Logarithm of the density at tokens of any shape."""
         seen = np.interp(tokens, self.at, self.density, left=0.0, right=0.0)
@@ -147,15 +155,15 @@ class Levels:
         apart = (self.tokens - signal.shift) / signal.width
         return -0.5 * apart**2 - np.log(signal.width) - 0.5 * _LOG_2PI - self.noise
 
-    def log_likelihoods(self, signal: Signal) -> FloatArray:
-        """log P(bag)/P(noise) of each bag (b,)."""
+    def log_likelihoods(self, signal: Signal, exact: bool = False) -> FloatArray:
+        """log P(bag)/P(noise) of each bag (b,); `exact` however many products that takes."""
         ratios = self.log_ratios(signal)
         count = np.minimum(signal.count, self.lengths)
         if signal.count == 1:
             highest = np.maximum.reduceat(ratios, self.starts)
             sums = np.add.reduceat(np.exp(ratios - np.repeat(highest, self.lengths)), self.starts)
             found = highest + np.log(sums) - np.log(self.lengths)
-        elif len(ratios) * signal.count <= _MOST_PRODUCTS:
+        elif exact or len(ratios) * signal.count <= _MOST_PRODUCTS:
             found = self._symmetric(ratios, count)
         else:  # each token by itself, with probability R/L
             share = np.repeat(count / self.lengths, self.lengths)
@@ -177,9 +185,9 @@ class Levels:
         log_choose = -np.log(self.lengths + 1.0) - betaln(self.lengths - count + 1, count + 1)
         return np.asarray(sums[np.arange(len(sums)), count] - log_choose)
 
-    def height(self, signal: Signal) -> float:
+    def height(self, signal: Signal, exact: bool = False) -> float:
         """The log likelihood of all bags, each counted once."""
-        return float(self.counted @ self.log_likelihoods(signal))
+        return float(self.counted @ self.log_likelihoods(signal, exact))
 
 
 class Fit(NamedTuple):

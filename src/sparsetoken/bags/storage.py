@@ -28,7 +28,9 @@ from sparsetoken.bags.saved_models import (
     restored,
     words_of,
 )
+from sparsetoken.bags.saved_tokens import token_arrays
 from sparsetoken.bags.token_maps import NystroemMap
+from sparsetoken.bags.token_posterior import TokenPosterior
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
 from sparsetoken.support.checks import one_of, real, refusal
 from sparsetoken.support.errors import InvalidInput
@@ -38,7 +40,11 @@ _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # o
 _FORMAT, _OLD = "sparsetoken classifier 2", "sparsetoken classifier 1"
 
 
-def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> None:
+def save_classifier(
+    classifier: BagClassifier,
+    path: str | os.PathLike[str],
+    tokens: TokenPosterior | None = None,
+) -> None:
     """Write a fitted classifier to a file; an old one is replaced only by a whole new one.
 
     Parameters
@@ -48,6 +54,8 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
         token map, or with a `NystroemMap`.
     path : str or path
         A new or regular file; the name is taken as it is.
+    tokens : TokenPosterior, optional
+        Fitted; kept in the same file, for `load_token_posterior` and for maps of tokens.
 
     Returns
     -------
@@ -113,6 +121,8 @@ def save_classifier(classifier: BagClassifier, path: str | os.PathLike[str]) -> 
     }
     for place, model in enumerate(fitted.models):
         arrays |= {f"{place}.{name}": array for name, array in arrays_of(model).items()}
+    if tokens is not None:
+        arrays |= token_arrays(tokens)
     try:
         with whole_file(path) as draft, draft.open("wb") as stream:
             np.savez(stream, **arrays)

@@ -83,8 +83,8 @@ def splits(data: TrainingData, shrinking: Shrinking) -> Iterator[Split]:
 
 
 def _split(data: TrainingData, shrinking: Shrinking, halves: tuple[BoolArray, BoolArray]) -> Split:
-    directions = [_direction(data.without(~half), shrinking) for half in halves]
-    along = data.bags.load().project(np.stack(directions, axis=1))  # (N, 2)
+    taught = [next(directions(data.without(~half), [shrinking]))[0] for half in halves]
+    along = data.bags.load().project(np.stack(taught, axis=1))  # (N, 2)
     views, agreement = [], 0.0
     for own, half in enumerate(halves):
         rows = np.repeat(half, data.bags.lengths)
@@ -100,14 +100,18 @@ def _split(data: TrainingData, shrinking: Shrinking, halves: tuple[BoolArray, Bo
     return Split((views[0], views[1]), agreement)
 
 
-def _direction(data: TrainingData, shrinking: Shrinking) -> FloatArray:
-    """β (d,), acting on tokens as they are, of norm 1 in whitened coordinates."""
+def directions(
+    data: TrainingData, shrinkings: Sequence[Shrinking]
+) -> Iterator[tuple[FloatArray, float]]:
+    """For each way to whiten, β (d,), acting on tokens as they are, of norm 1 in whitened
+    coordinates; and where the mean of the noise is along it."""
     moments = Moments.of(data.bags, data.weights_of(-1), data.weights)
-    ((_, whitening),) = moments.whitenings([shrinking])
-    (query,) = two_step_queries([Job(data, whitening)])
-    for _ in range(_ROUNDS):  # so many refinements are what this direction is
-        query, _ = refined(data, query, whitening)
-    return whitening.root @ query
+    for _, whitening in moments.whitenings(shrinkings):
+        (query,) = two_step_queries([Job(data, whitening)])
+        for _ in range(_ROUNDS):  # so many refinements are what this direction is
+            query, _ = refined(data, query, whitening)
+        direction = whitening.root @ query
+        yield direction, float(whitening.mean @ direction)
 
 
 def levels_of(views: Sequence[View], noise: NoiseDensity, copies: int = 1) -> Levels:

@@ -153,7 +153,8 @@ class Fit:
                     raise
                 warnings.append(f"{chosen} does not arrive when it learns from all bags: {error}")
         if destination is not None and classifier is not None:
-            st.save_classifier(classifier, destination)
+            tokens = self._tokens(bags, labels, signal, groups)
+            st.save_classifier(classifier, destination, tokens)
             note(f"the classifier ({chosen}) is in {self.save}")
         outlook: Row = {}
         if signal is None:
@@ -283,6 +284,30 @@ class Fit:
             )
         )
         return [name for name in seconds if name in kept]
+
+    def _tokens(
+        self, bags: Walked, labels: NDArray[Any], signal: Any, groups: NDArray[Any] | None
+    ) -> st.TokenPosterior | None:
+        """Which tokens carry the signal, for maps; None where that cannot be told."""
+        if signal is None:
+            note("no maps of tokens (score --maps) for several labels; --positive LABEL has them")
+            return None
+        self._doing("learning which tokens carry the signal")
+        try:
+            some = self._few(bags, labels == signal)
+            tokens = st.TokenPosterior(positive=signal).fit(
+                bags[some].load(), labels[some], groups=None if groups is None else groups[some]
+            )
+        except (InvalidInput, st.ConvergenceError) as error:
+            note(f"no maps of tokens (score --maps): {error}")
+            return None
+        if not tokens.found_:
+            note(
+                "no maps of tokens (score --maps): no signal along one direction, evidence "
+                f"{tokens.evidence_:.1f} standard errors"
+            )
+            return None
+        return tokens
 
     def _outlook(
         self,

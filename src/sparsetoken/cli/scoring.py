@@ -36,6 +36,11 @@ class Score:
     """How bags are kept (clam, trident, stamp, hdf5, npz, ...); else it is recognised."""
     leave_out: bool = False
     """Go on without bags that are doubled or unreadable."""
+    maps: str | None = None
+    """Also write to this folder, for each bag, a map of its tokens with the probability that each
+    carries the signal: CSV, PNG and, where coordinates are known, GeoJSON for QuPath."""
+    rate: float = 0.1
+    """Of maps: the share of tokens pointed at that may be wrong, on average."""
 
     def run(self) -> None:
         out, tokens = target("score: out", self.out), target("score: tokens", self.tokens)
@@ -43,20 +48,37 @@ class Score:
             raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
         classifier = st.load_classifier(self.model)
         collection = open_noted(self.bags, layout=self.layout, leave_out=self.leave_out)
-        bags = collection.bags.load()
+        bags = collection.bags.load() if collection.bags.fits else collection.bags
         names = np.array(collection.names or range(len(bags)))
+        posterior = None if self.maps is None else st.load_token_posterior(self.model)
         several = classifier.positive_ is None
         labels = classifier.classes_.tolist() if several else [classifier.positive_]
         predictions = self._predictions(classifier, bags, names, labels)
         if tokens is not None:  # first: standard output may be a pipe that closes
             _write(self._tokens(classifier, bags, names, labels), tokens)
+        if self.maps is not None and posterior is not None:
+            self._maps(classifier, posterior, collection.bags, self.maps)
         if not several:
             note(f"probabilities and scores are those of the label {labels[0]}")
         _write(predictions, out)
 
+    def _maps(
+        self, classifier: Any, posterior: st.TokenPosterior, bags: st.Bags | st.BagSource, to: str
+    ) -> None:
+        """A map of each bag; beside probabilities, what the classifier says of tokens, if it
+        does."""
+        first = bags.read(0) if isinstance(bags, st.BagSource) else bags[:1]
+        try:
+            classifier.token_values(first, label=posterior.positive_)
+        except InvalidInput:  # statistics are no sums over tokens
+            classifier = None
+        written = st.write_maps(st.map_tokens(bags, posterior, classifier, self.rate), to)
+        places = sum(path.suffix == ".geojson" for path in written)
+        note(f"maps of the tokens of {len(bags)} bags are in {to}, {places} with coordinates")
+
     @staticmethod
     def _predictions(
-        classifier: Any, bags: st.Bags, names: NDArray[Any], labels: list[Any]
+        classifier: Any, bags: st.Bags | st.BagSource, names: NDArray[Any], labels: list[Any]
     ) -> dict[str, FloatArray]:
         columns = {
             "bag": names,
@@ -74,7 +96,7 @@ class Score:
 
     @staticmethod
     def _tokens(
-        classifier: Any, bags: st.Bags, names: NDArray[Any], labels: list[Any]
+        classifier: Any, bags: st.Bags | st.BagSource, names: NDArray[Any], labels: list[Any]
     ) -> dict[str, FloatArray]:
         columns = {
             "bag": np.repeat(names, bags.lengths),
