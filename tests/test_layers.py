@@ -53,7 +53,10 @@ ROOMS = {
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
-    "bags/readers": "npz loading".split(),
+    "bags/readers": (
+        "untrusted npz file_bags npy_files pickled_tensors torch_files safetensors_files "
+        "parquet_files zarr_files clam_pt torchmil slideflow one_file_a_bag loading"
+    ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags scoring explorer studies".split(),
 }
@@ -89,6 +92,8 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "werkzeug": {"app/server.py", "app/explore.py"},
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
+    "pyarrow": {"bags/readers/parquet_files.py"},
+    "zarr": {"bags/readers/zarr_files.py"},
     "sklearn": {
         f"bags/{name}.py"
         for name in ("bags training_data token_maps classes classifier comparison storage".split())

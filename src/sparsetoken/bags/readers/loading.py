@@ -22,7 +22,11 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
+from sparsetoken.bags.readers.clam_pt import ClamTensors
 from sparsetoken.bags.readers.npz import Npz
+from sparsetoken.bags.readers.one_file_a_bag import OneFileABag
+from sparsetoken.bags.readers.slideflow import Slideflow
+from sparsetoken.bags.readers.torchmil import Torchmil
 from sparsetoken.bags.source import BagSource
 from sparsetoken.model.names import Names
 from sparsetoken.support.errors import InvalidInput
@@ -45,7 +49,16 @@ class Reader(Protocol):
         ...
 
 
-READERS: Names[Reader] = Names("reader", {"npz": Npz})
+READERS: Names[Reader] = Names(
+    "reader",
+    {
+        "npz": Npz,
+        "clam-pt": ClamTensors,
+        "torchmil": Torchmil,
+        "slideflow": Slideflow,
+        "one-file-a-bag": OneFileABag,  # plain folders: after those that are more
+    },
+)
 
 
 def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
