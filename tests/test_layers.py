@@ -54,8 +54,9 @@ ROOMS = {
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
     "bags/readers": (
-        "untrusted npz file_bags npy_files pickled_tensors torch_files safetensors_files "
-        "parquet_files zarr_files clam_pt torchmil slideflow one_file_a_bag loading"
+        "untrusted npz file_bags npy_files pickle_instructions pickled_tensors torch_files "
+        "safetensors_files parquet_files zarr_files clam_pt torchmil slideflow one_file_a_bag "
+        "loading"
     ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags scoring explorer studies".split(),

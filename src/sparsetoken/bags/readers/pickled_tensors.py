@@ -7,7 +7,6 @@ asks for beyond that is refused by its name.
 
 from __future__ import annotations
 
-import pickletools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from sparsetoken.bags.readers.pickle_instructions import VALUES, pickle_instructions
 from sparsetoken.bags.readers.untrusted import foreign
 from sparsetoken.support.errors import InvalidInput
 
@@ -83,9 +83,7 @@ def _run(data: bytes) -> Any:
     below: list[list[Any]] = []  # stacks under each mark that is open
     memo: dict[int, Any] = {}
     with foreign("a file of torch.save"):
-        argument: Any
-        for opcode, argument, _ in pickletools.genops(data):
-            name = opcode.name
+        for name, argument in pickle_instructions(data):
             if name in ("PROTO", "FRAME"):
                 pass
             elif name == "STOP":
@@ -102,19 +100,16 @@ def _run(data: bytes) -> Any:
                 memo[len(memo)] = stack[-1]
             elif name in ("BINGET", "LONG_BINGET"):
                 stack.append(memo[argument])
-            elif name in _PLAIN:
+            elif name in VALUES:
                 stack.append(argument)
             elif name in _INSTRUCTIONS:
                 _INSTRUCTIONS[name](stack)
-            elif name == "GLOBAL":
-                stack.append(_known(*argument.split(" ", 1)))
-            else:
-                raise InvalidInput(
-                    f"its pickle has the instruction {name}, which torch does not write for "
-                    "tensors: nothing of it is run"
-                )
+            else:  # GLOBAL
+                stack.append(_known(*argument))
+        else:
+            _forged("its pickle does not end")
         if len(stack) != 1 or below:
-            raise InvalidInput("its pickle ends in the middle: the file is damaged or forged")
+            _forged("its pickle ends in the middle")
         return stack[0]
 
 
@@ -252,9 +247,6 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_parameter": _parameter,
     "collections.OrderedDict": _ordered_dict,
 }
-_PLAIN = {  # instructions whose argument is the value
-    "BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT",
-}  # fmt: skip
 _INSTRUCTIONS: dict[str, Callable[[list[Any]], None]] = {
     "NONE": lambda stack: stack.append(None),
     "NEWTRUE": lambda stack: stack.append(True),

@@ -145,6 +145,8 @@ def _checked(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     """The entries of an archive as torch writes them, without its one folder."""
     entries: dict[str, zipfile.ZipInfo] = {}
     folder = archive.infolist()[0].filename.split("/")[0] if archive.infolist() else ""
+    if f"{folder}/{_PROGRAM}" in archive.namelist():
+        raise InvalidInput("this is a TorchScript program, not tensors")
     for entry in archive.infolist():
         parts = entry.filename.split("/")
         name = "/".join(parts[1:])
@@ -163,8 +165,6 @@ def _checked(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
         entries[name] = entry
     if "data.pkl" not in entries:
         raise InvalidInput(f"this is not {_KIND}: data.pkl is missing")
-    if _PROGRAM in entries:
-        raise InvalidInput("this is a TorchScript program, not tensors")
     return entries
 
 
