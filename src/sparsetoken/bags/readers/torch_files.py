@@ -92,7 +92,7 @@ class _Archive:
             view = np.lib.stride_tricks.as_strided(  # inside: pickled_tensors has seen to that
                 numbers[tensor.offset :], tensor.shape, steps, writeable=False
             )
-        array = np.ascontiguousarray(view, stored.newbyteorder("="))
+        array = np.asarray(view, stored.newbyteorder("="), order="C")
         return from_bfloat16(array) if storage.kind == BFLOAT16 else array
 
     def _order(self) -> Literal["little", "big"]:
