@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import struct
@@ -346,10 +345,10 @@ def test_a_source_reads_no_numbers_until_asked(tmp_path):
         source.read(0)
 
 
-def test_streams_are_closed(tmp_path):
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are not listed here")
+def test_files_are_closed(tmp_path):
     path = saved(tmp_path / "a.pt", tensor())
-    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+    before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
         read(path)
-    after = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
-    assert after == before and io.BytesIO(path.read_bytes()).read(2) == b"PK"
+    assert len(os.listdir("/proc/self/fd")) == before
