@@ -56,7 +56,7 @@ READERS: Names[Reader] = Names(
         "clam-pt": ClamTensors,
         "torchmil": Torchmil,
         "slideflow": Slideflow,
-        "one-file-a-bag": OneFileABag,  # plain folders: after those that are more
+        "one-file-a-bag": OneFileABag,
     },
 )
 

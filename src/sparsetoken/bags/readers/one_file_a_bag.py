@@ -16,6 +16,7 @@ from sparsetoken.bags.readers.file_bags import (
 from sparsetoken.bags.readers.npy_files import NpyFile, NpzFile
 from sparsetoken.bags.readers.parquet_files import ParquetFiles
 from sparsetoken.bags.readers.safetensors_files import SafetensorsFile
+from sparsetoken.bags.readers.slideflow import Slideflow
 from sparsetoken.bags.readers.torch_files import TorchFile
 from sparsetoken.bags.readers.zarr_files import ZarrStore
 from sparsetoken.bags.source import BagSource
@@ -43,7 +44,7 @@ class OneFileABag:
     layout = f"folders with one file a bag ({', '.join(_FORMATS)})"
 
     def can_read(self, path: Path) -> bool:
-        return has_files(path, tuple(_FORMATS))
+        return has_files(path, tuple(_FORMATS)) and not Slideflow().can_read(path)
 
     def read(self, path: Path) -> tuple[BagSource, None]:
         counts = Counter(
