@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 # Inside a room a file imports only files above it in this list.
 ROOMS = {
     "support": (
-        "errors checks estimate arrays blas processes progress text whole_files numerics plugins"
+        "errors checks estimate arrays devices memory blas processes progress text whole_files "
+        "numerics plugins"
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
@@ -49,14 +50,15 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
-        "bags source repeats mixture units training_data token_maps whitening poolings statistics "
+        "stacks summary bags source repeats mixture units training_data token_maps noise whitening "
+        "poolings statistics "
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
     "bags/readers": (
-        "untrusted npz file_bags npy_files pickle_instructions pickled_tensors torch_files "
-        "safetensors_files parquet_files zarr_files clam_pt torchmil slideflow one_file_a_bag "
-        "loading"
+        "untrusted npz folders hdf5 table_files label_tables array_files npy_files "
+        "pickle_instructions pickled_tensors torch_files safetensors_files parquet_files "
+        "zarr_files clam_pt torchmil slideflow slides one_file_a_bag loading collection"
     ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags scoring explorer studies".split(),
@@ -93,8 +95,10 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "werkzeug": {"app/server.py", "app/explore.py"},
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
-    "pyarrow": {"bags/readers/parquet_files.py"},
+    "pyarrow": {"bags/readers/parquet_files.py", "bags/readers/table_files.py"},
     "zarr": {"bags/readers/zarr_files.py"},
+    "h5py": {"bags/readers/hdf5.py"},
+    "openpyxl": {"bags/readers/table_files.py"},
     "sklearn": {
         f"bags/{name}.py"
         for name in ("bags training_data token_maps classes classifier comparison storage".split())

@@ -113,3 +113,14 @@ def test_the_guide_to_bags(tmp_path, monkeypatch, capsys):
         assert main(shlex.split(line)[1:]) == 0
     assert "prediction" in capsys.readouterr().out
     assert len((tmp_path / "tokens.csv").read_text().splitlines()) == 1 + 5 * 12
+
+
+def test_the_options_of_the_guide_to_bags(capsys):
+    """Those for files exist; their commands take too long to run here."""
+    (section,) = re.findall(
+        r"^## Your files\n(.*?)^## ", (ROOT / "docs" / "bags.md").read_text(), re.M | re.S
+    )
+    assert main(["fit", "--help"]) == 0
+    helped = capsys.readouterr().out
+    flags = set(re.findall(r"--[a-z-]+", section))
+    assert len(flags) > 5 and all(flag in helped for flag in flags), flags

@@ -15,6 +15,8 @@ from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
 from .bags.forecast import PilotPlan as PilotPlan
 from .bags.pilot import estimate_task as estimate_task
+from .bags.readers.collection import BagCollection as BagCollection
+from .bags.readers.collection import open_bags as open_bags
 from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader
 from .bags.readers.loading import load_bags as load_bags

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.bags import statistics
+from sparsetoken.bags import stacks, statistics
 from sparsetoken.bags.bags import Bags
 from sparsetoken.support.errors import InvalidInput
 
@@ -26,15 +26,20 @@ def ragged():
     return bags, labels
 
 
-def test_statistics_are_those_of_numpy(ragged, monkeypatch):
-    monkeypatch.setattr(statistics, "_BLOCK", 1)
-    monkeypatch.setattr(statistics, "_LINE", 2)  # coordinates in three parts
+@pytest.mark.parametrize("piece", [1 << 20, 16])  # the latter in many stacks and pieces
+def test_statistics_are_those_of_numpy(ragged, monkeypatch, piece):
+    monkeypatch.setattr(stacks, "_PIECE", piece)
+    monkeypatch.setattr(stacks, "_PART", 10 * piece)
     bags, _ = ragged
     expected = [
         np.concatenate([bag.mean(axis=0), bag.std(axis=0), bag.min(axis=0), bag.max(axis=0)])
         for bag in bags
     ]
     np.testing.assert_allclose(statistics.statistics(Bags.of(bags), None), expected, rtol=1e-12)
+    root = np.random.default_rng(0).standard_normal((bags[0].shape[1],) * 2)
+    whitened = statistics.statistics(Bags.of([bag @ root for bag in bags]), None)
+    found = statistics.statistics(Bags.of(bags), root)
+    np.testing.assert_allclose(found, whitened, rtol=1e-9, atol=1e-12)
 
 
 def test_features_have_the_inner_products_of_the_kernel():

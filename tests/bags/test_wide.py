@@ -106,7 +106,7 @@ def test_as_few_tokens_as_there_can_be():
 
 @pytest.mark.parametrize("kind", ["pooled", "joint"])
 def test_no_square_matrix_is_made(kind):
-    dim = 2000
+    dim = 4000
     sample = st.Task(4, 1, 9.0).sample(20, dim, rng=0)
     tracemalloc.start()
     try:

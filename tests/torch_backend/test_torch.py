@@ -13,8 +13,9 @@ from sparsetoken.fitting import algebra
 from sparsetoken.fitting.fit import fit, fit_gram
 from sparsetoken.model.noise import Coloured, Elliptical, Rademacher, Sparse, Student
 from sparsetoken.model.weightings import SOFTMAX
-from sparsetoken.simulation.devices import Device, to_numpy
+from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.reduced import draw_features
+from sparsetoken.support.devices import to_numpy
 from sparsetoken.support.errors import InvalidInput
 
 LOSSES = [st.Square(), st.Logistic(), st.SquaredHinge(), st.Huber(), st.Huber(width=0.3)]

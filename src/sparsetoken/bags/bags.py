@@ -1,25 +1,31 @@
 """What a caller gives, checked: `Bags` of any number of tokens, their labels and weights.
 
-Bags lie side by side in one array, never padded. Sums over the tokens of a bag go through `pool`:
-blocks of bags that fit in a cache of a few megabytes, so that nothing of the size of the data is
-ever copied.
+Bags lie side by side in one array, never padded. What is learned from them is a few passes: sums
+over bags, by parts of a few megabytes (`run`), which may as well be read from disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsetoken.bags.stacks import Stack, parts, stacks
+from sparsetoken.bags.summary import BagSummary, summarise
 from sparsetoken.fitting.groups import Groups
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.checks import refusal
 from sparsetoken.support.errors import InvalidInput
+
+Result = TypeVar("Result")
+Arrays = dict[str, FloatArray]  # what a pass leaves
+_ROOM = 1 << 24  # 128 megabytes: passes over memory are cheap
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +139,28 @@ class Bags(Groups):
         """These: they are in memory."""
         return self
 
+    def stacks(self, device: str | None = None, chosen: IntArray | None = None) -> Iterator[Stack]:
+        """All or chosen bags, those of one length side by side, to be worked on on the device."""
+        if chosen is None:
+            chosen = np.arange(len(self))
+        return stacks(self.tokens, self.offsets, chosen, device)
+
+    def run(self, kernel: Kernel[Any]) -> Arrays:
+        """One pass: what the kernel makes of the parts, put together in their order."""
+        return kernel.combined(
+            (part, kernel.of_part(part)(self[part], None)) for part in parts(self.lengths, self.dim)
+        )
+
+    @property
+    def room(self) -> int:
+        """Numbers that what is made of the bags together may take."""
+        return _ROOM
+
+    @cached_property
+    def summary(self) -> BagSummary:
+        """Range and moments of each bag."""
+        return summary_of(self)
+
     def split(self, values: FloatArray) -> list[FloatArray]:
         """Values of all tokens (N,) by bags: arrays (L_i,)."""
         return np.split(values, self.offsets[1:-1])
@@ -154,22 +182,10 @@ class Bags(Groups):
 
     def mean(self) -> FloatArray:
         """Mean token of each bag (n, d)."""
-        return self.pool(self.spread(1.0 / self.lengths))
-
-    def counted(self, weights: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Tokens (m, d) of bags with a weight (n,), a few megabytes at a time, and their shares.
-
-        Shares (m,) are the weights of their bags, of sum 1 over all these tokens.
-        """
-        shares = self.spread(weights / (weights @ self.lengths))
-        for _, rows in self.blocks():
-            share = shares[rows]
-            kept = share > 0
-            if kept.any():
-                yield np.asarray(self.tokens[rows][kept], dtype=float), share[kept]
+        return self.summary.mean
 
     def count(self, weights: FloatArray) -> int:
-        """How many tokens `counted` has."""
+        """Tokens of bags with a weight (n,)."""
         return int(self.lengths[weights > 0].sum())
 
     def covariance(self) -> tuple[FloatArray, FloatArray]:
@@ -191,6 +207,83 @@ class Bags(Groups):
             places = starts[:, None] + np.arange(length)
             weights[places] = weighting.weights(logits[places])
         return weights
+
+
+class Walked(Protocol):
+    """Bags in memory or on disk: all that passes over them need."""
+
+    @property
+    def lengths(self) -> IntArray: ...
+
+    @property
+    def dim(self) -> int: ...
+
+    @property
+    def summary(self) -> BagSummary: ...
+
+    @property
+    def room(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def count(self, weights: FloatArray) -> int: ...
+
+    def load(self) -> Bags: ...
+
+    def run(self, kernel: Kernel[Any]) -> Arrays: ...
+
+
+class Kernel(Protocol[Result]):
+    """What a pass makes of bags: a result for each part, and these put together.
+
+    A dataclass, of numbers and arrays: it travels to other processes.
+    """
+
+    @property
+    def words(self) -> str:
+        """What the pass is for, to whoever waits."""
+        ...
+
+    def of_part(self, bags: slice) -> Kernel[Result]:
+        """With what it needs to know of these bags alone."""
+        ...
+
+    def __call__(self, part: Bags, device: str | None) -> Result:
+        """Of the bags of a part; the work is done where the device is."""
+        ...
+
+    def combined(self, results: Iterable[tuple[slice, Result]]) -> Arrays:
+        """All parts, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class SummaryKernel:
+    """Range and moments of each bag (6, n, d), of tokens as they are."""
+
+    count: int
+    dim: int
+    words: ClassVar[str] = "ranges and moments"
+
+    def of_part(self, bags: slice) -> SummaryKernel:
+        return self
+
+    def __call__(self, part: Bags, device: str | None) -> FloatArray:
+        table = np.empty((6, len(part), part.dim))
+        for stack in part.stacks(device):
+            table[:, stack.index] = summarise(stack)
+        return table
+
+    def combined(self, results: Iterable[tuple[slice, FloatArray]]) -> Arrays:
+        table = np.empty((6, self.count, self.dim))
+        for part, values in results:
+            table[:, part] = values
+        return {"table": table}
+
+
+def summary_of(bags: Walked) -> BagSummary:
+    """Range and moments of each bag, in one pass."""
+    return BagSummary.of(bags.run(SummaryKernel(len(bags), bags.dim))["table"])
 
 
 class LabelledBags(NamedTuple):

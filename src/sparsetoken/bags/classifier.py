@@ -19,7 +19,8 @@ from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Pooling
 from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training import BagModel, Recipe
-from sparsetoken.bags.whitening import TARGETS, UNWHITENED, Shrinking
+from sparsetoken.bags.units import TARGETS
+from sparsetoken.bags.whitening import UNWHITENED, Shrinking
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput

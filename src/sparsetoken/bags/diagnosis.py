@@ -113,12 +113,12 @@ def diagnosed(
     from scipy.special import ndtr
 
     held = next(data.folds(2))
-    halves = [data.bags[half & (data.labels < 0)] for half in (held, ~held)]
+    halves = [data.bags.load()[half & (data.labels < 0)] for half in (held, ~held)]
     whitenings = [Moments.of(half, np.ones(len(half))).whitening() for half in halves]
     ends, edges = np.swapaxes(
         [variances(whitenings[own], halves[own], halves[1 - own]) for own in (0, 1)], 0, 1
     )
-    noise = data.bags[data.labels < 0]
+    noise = data.bags.load()[data.labels < 0]
     levels = np.sort(np.concatenate([view.noise for view in split.views]))
     steps = np.arange(len(levels) + 1) / len(levels)
     apart = np.maximum(np.abs(ndtr(levels) - steps[1:]), np.abs(ndtr(levels) - steps[:-1]))

@@ -21,8 +21,9 @@ from sparsetoken.bags.likelihood import (
     refit_freely,
 )
 from sparsetoken.bags.training_data import TrainingData
+from sparsetoken.bags.units import TARGETS
 from sparsetoken.bags.views import Split, levels_of, splits
-from sparsetoken.bags.whitening import TARGETS, Shrinking
+from sparsetoken.bags.whitening import Shrinking
 from sparsetoken.support.arrays import BoolArray
 
 _SHRINKINGS = tuple(

@@ -114,8 +114,8 @@ def _measured(
             used = next(data.without(held).folds(2), ~held) & ~held if fewer else ~held
             groups = None if data.groups is None else data.groups[used]
             classifier = ESTIMATORS.make(name)
-            classifier.fit(data.bags[used], data.labels[used], groups=groups)
-            scored[held] = classifier.decision_function(data.bags[held])
+            classifier.fit(data.bags.load()[used], data.labels[used], groups=groups)
+            scored[held] = classifier.decision_function(data.bags.load()[held])
             samples.append(int(used.sum()))
         scores.append(scored)
         strata.append(_QUARTERS * np.argmax(folds, axis=0) + quarter)

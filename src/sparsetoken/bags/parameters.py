@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparsetoken.bags.whitening import TARGETS
+from sparsetoken.bags.units import TARGETS
 from sparsetoken.support.checks import one_of
 from sparsetoken.support.errors import InvalidInput
 

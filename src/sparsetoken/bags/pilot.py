@@ -247,7 +247,7 @@ def _effective_dim(data: TrainingData, shrinking: Shrinking) -> float:
     moments = Moments.of(data.bags, data.weights_of(-1), data.weights)
     ((_, whitening),) = moments.whitenings([shrinking])
     root = whitening.root
-    _, covariance = data.bags[data.labels < 0].covariance()
+    _, covariance = data.bags.load()[data.labels < 0].covariance()
     noise = root.T @ covariance @ root
     squares = float(np.sum(noise**2))
     return float(np.trace(noise) ** 2 / squares) if squares > 0 else 1.0

@@ -21,19 +21,19 @@ applied to it. No step sizes are left; the length of q is the sharpness, chosen 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sparsetoken.bags.bags import Bags
+from sparsetoken.bags.bags import Arrays, Bags, Walked
 from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
 
 # Of mapped tokens that occur in many bags: held-out bags are too easy where all tokens of a bag
@@ -42,15 +42,101 @@ _SHARP = 4.0
 _MOST_NUMBERS = 1 << 24  # of all bags' tokens, with which all of them side by side are tried
 
 
-def two_step_query(data: TrainingData, whitening: Whitening) -> FloatArray:
-    """The direction of the query in whitened coordinates, of norm 1 (0 if there is none)."""
-    bags, signed = data.bags, data.signed
-    difference = signed @ (data.means - whitening.mean) @ whitening.root
-    level = bags.project(whitening.root @ difference)
-    level -= bags.spread(bags.total(level) / bags.lengths)
-    pull = level * bags.spread(signed / bags.lengths)
-    query = bags.sums(pull[None])[0] - pull.sum() * whitening.mean
-    return _unit(whitening.root.T @ query)
+class Job(NamedTuple):
+    """Bags, those with a weight to learn from, and a whitening of their noise."""
+
+    data: TrainingData
+    whitening: Whitening
+
+
+def two_step_queries(jobs: Sequence[Job]) -> list[FloatArray]:
+    """The directions of queries in whitened coordinates, of norm 1 (0 if there is none).
+
+    Of one or several sets of the same bags, in one pass.
+    """
+    bags = jobs[0].data.bags
+    means = bags.summary.mean
+    signed = np.stack([job.data.signed for job in jobs])
+    along = np.stack(
+        [
+            whitening.root @ (weights @ (means - whitening.mean) @ whitening.root)
+            for weights, (_, whitening) in zip(signed, jobs, strict=True)
+        ],
+        axis=1,
+    )
+    total = bags.run(QueryKernel(signed / bags.lengths, along, means))["sums"]
+    return [_unit(job.whitening.root.T @ query) for job, query in zip(jobs, total, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class QueryKernel:
+    """Σ s_i/L_i · X_iᵀ P X_i w of a part, for several s and w (q, d)."""
+
+    signed: FloatArray  # s/L (q, n)
+    along: FloatArray  # w (d, q)
+    means: FloatArray  # of bags (n, d)
+    words: ClassVar[str] = "queries"
+
+    def of_part(self, bags: slice) -> QueryKernel:
+        return replace(self, signed=self.signed[:, bags], means=self.means[bags])
+
+    def __call__(self, part: Bags, device: str | None) -> FloatArray:
+        total, count = 0.0, len(self.signed)
+        for stack in part.stacks(device):
+            weights = stack.on_device(self.signed[:, stack.index].T)[:, None]  # (k, 1, q)
+            mean = stack.on_device(self.means[stack.index])[:, None]
+            along = stack.on_device(self.along)
+            for tokens in stack.pieces():
+                apart = tokens - mean
+                pull = (apart @ along) * weights
+                total = total + pull.reshape(-1, count).T @ apart.reshape(-1, part.dim)
+        return stack.numbers(total)
+
+    def combined(self, results: Iterable[tuple[slice, FloatArray]]) -> Arrays:
+        return {"sums": np.asarray(sum(sums for _, sums in results))}
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureKernel:
+    """Σ a_l x_l of each bag of a part, for several queries and sharpnesses (f, s, n, d)."""
+
+    along: FloatArray  # queries (d, q), acting on tokens as they are
+    which: IntArray  # of the queries, for each feature and bag (f, n)
+    sharpnesses: tuple[float, ...]
+    weighting: Weighting
+    words: ClassVar[str] = "features"
+
+    def of_part(self, bags: slice) -> FeatureKernel:
+        return replace(self, which=self.which[:, bags])
+
+    def __call__(self, part: Bags, device: str | None) -> FloatArray:
+        pooled = self._room()
+        for stack in part.stacks(device):
+            along, own = stack.on_device(self.along), self.which[:, stack.index].T  # (k, f)
+            logits = np.concatenate(
+                [stack.numbers(tokens @ along) for tokens in stack.pieces()], axis=1
+            )
+            logits = np.take_along_axis(logits, own[:, None], axis=2).swapaxes(1, 2)  # (k, f, L)
+            for place, sharpness in enumerate(self.sharpnesses):
+                weights = stack.on_device(self.weighting.weights(sharpness * logits))
+                sums, start = 0.0, 0
+                for tokens in stack.pieces():
+                    end = start + tokens.shape[1]
+                    sums = sums + weights[:, :, start:end] @ tokens
+                    start = end
+                pooled[:, place, stack.index] = stack.numbers(sums).swapaxes(0, 1)
+        return pooled
+
+    def combined(self, results: Iterable[tuple[slice, FloatArray]]) -> Arrays:
+        pooled = self._room()
+        for part, features in results:
+            pooled[:, :, part] = features
+        return {"pooled": pooled}
+
+    def _room(self) -> FloatArray:
+        """For what is pooled, not written yet."""
+        features, count = self.which.shape
+        return np.empty((features, len(self.sharpnesses), count, len(self.along)))
 
 
 def refined(
@@ -61,7 +147,7 @@ def refined(
 
     That query (d,), of norm 1; and the tokens of each bag weighted so (n, d), not whitened.
     """
-    bags = data.bags
+    bags = data.bags.load()
     level = bags.project(whitening.root @ query)
     share = bags.spread(data.weights_of(-1))
     share = share / share.sum()
@@ -98,7 +184,12 @@ class Pooling(ABC):
     query: FloatArray = np.zeros(0)  # (d,), whitened; (0,) where there is none
     names: tuple[str, ...] = ()  # of the arrays that it learns
 
-    def suits(self, bags: Bags) -> bool:
+    @property
+    def in_memory(self) -> bool:
+        """Whether all bags must be at hand at once."""
+        return False
+
+    def suits(self, bags: Walked) -> bool:
         """Whether bags like these can be pooled so."""
         return True
 
@@ -113,9 +204,9 @@ class Pooling(ABC):
 
     @abstractmethod
     def candidates(
-        self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
-    ) -> Iterator[Candidate]:
-        """One for each sharpness, learned from the bags with a weight."""
+        self, jobs: Sequence[Job], sharpnesses: Sequence[float]
+    ) -> Iterator[list[Candidate]]:
+        """For each job, all of the same bags, one for each sharpness."""
 
     def learned(self, length: int, query: FloatArray) -> Pooling:
         """With what was learned."""
@@ -154,10 +245,11 @@ class Mean(Pooling):
     """The mean token."""
 
     def candidates(
-        self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
-    ) -> Iterator[Candidate]:
-        means = whitening(data.means)
-        yield Candidate(0.0, self, data.weights, means, means)
+        self, jobs: Sequence[Job], sharpnesses: Sequence[float]
+    ) -> Iterator[list[Candidate]]:
+        for data, whitening in jobs:
+            means = whitening(data.bags.summary.mean)
+            yield [Candidate(0.0, self, data.weights, means, means)]
 
 
 @dataclass(frozen=True)
@@ -166,15 +258,21 @@ class SideBySide(Pooling):
 
     length: int = 0
 
-    def suits(self, bags: Bags) -> bool:
-        return len(np.unique(bags.lengths)) == 1 and bags.tokens.size <= _MOST_NUMBERS
+    @property
+    def in_memory(self) -> bool:
+        return True
+
+    def suits(self, bags: Walked) -> bool:
+        numbers = int(bags.lengths.sum()) * bags.dim
+        return len(np.unique(bags.lengths)) == 1 and numbers <= _MOST_NUMBERS
 
     def candidates(
-        self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
-    ) -> Iterator[Candidate]:
-        pooling = SideBySide(int(data.bags.lengths[0]))
-        features = pooling.features(data.bags, whitening)
-        yield Candidate(0.0, pooling, data.weights, features, features)
+        self, jobs: Sequence[Job], sharpnesses: Sequence[float]
+    ) -> Iterator[list[Candidate]]:
+        pooling = SideBySide(int(jobs[0].data.bags.lengths[0]))
+        for data, whitening in jobs:
+            features = pooling.features(data.bags.load(), whitening)
+            yield [Candidate(0.0, pooling, data.weights, features, features)]
 
     def learned(self, length: int, query: FloatArray) -> Pooling:
         return SideBySide(length)
@@ -229,22 +327,42 @@ class Attending(Pooling):
     def fewest(self) -> int:
         return 4 if self.reuse == "split" else 1  # query and readout, in each of two folds
 
+    @property
+    def in_memory(self) -> bool:
+        return self.joint
+
     def candidates(
-        self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
-    ) -> Iterator[Candidate]:
-        teaching = learning = data
+        self, jobs: Sequence[Job], sharpnesses: Sequence[float]
+    ) -> Iterator[list[Candidate]]:
+        teaching, learning = list(jobs), [data.weights for data, _ in jobs]
         if self.reuse == "split":
-            first = data.half()
-            teaching, learning = data.without(~first), data.without(first)
-        query = self._query(teaching, whitening)
-        logits = data.bags.project(whitening.root @ query)
-        fitted = scored = self._features(data.bags, whitening, logits, sharpnesses)
+            halves = [data.half() for data, _ in jobs]
+            teaching = [
+                Job(data.without(~half), whitening)
+                for (data, whitening), half in zip(jobs, halves, strict=True)
+            ]
+            learning = [
+                data.without(half).weights for (data, _), half in zip(jobs, halves, strict=True)
+            ]
+        main = np.repeat(np.arange(len(jobs))[:, None], len(learning[0]), axis=1)
+        unseen = main.copy()  # by which query each bag is seen that fits the readout
         if self.reuse == "cross":
-            unseen = self._unseen_logits(data, whitening, logits)
-            fitted = self._features(data.bags, whitening, unseen, sharpnesses)
-        for sharpness, fit_on, score in zip(sharpnesses, fitted, scored, strict=True):
-            pooling = self.learned(0, sharpness * query)
-            yield Candidate(sharpness, pooling, learning.weights, fit_on, score)
+            for place, (data, whitening) in enumerate(jobs):
+                for held in data.folds(self.folds):
+                    unseen[place, held] = len(teaching)
+                    teaching.append(Job(data.without(held), whitening))
+        queries = self._queries(teaching)
+        which = np.concatenate([main, unseen]) if self.reuse == "cross" else main
+        pooled = self._pooled(teaching, queries, which, sharpnesses)
+        for place, ((_, whitening), weights) in enumerate(zip(jobs, learning, strict=True)):
+            candidates = []
+            for number, sharpness in enumerate(sharpnesses):
+                fitted = scored = whitening(pooled[place, number])
+                if self.reuse == "cross":
+                    fitted = whitening(pooled[len(jobs) + place, number])
+                pooling = self.learned(0, sharpness * queries[place])
+                candidates.append(Candidate(sharpness, pooling, weights, fitted, scored))
+            yield candidates
 
     def learned(self, length: int, query: FloatArray) -> Pooling:
         return replace(self, query=query)
@@ -252,25 +370,24 @@ class Attending(Pooling):
     def attention(self, bags: Bags, whitening: Whitening) -> FloatArray:
         return bags.weigh(self.weighting, bags.project(whitening.root @ self.query))
 
-    def _query(self, data: TrainingData, whitening: Whitening) -> FloatArray:
-        """The direction of the query (d,), whitened."""
-        query = two_step_query(data, whitening)
-        return refined(data, query, whitening)[0] if self.joint else query
+    def _queries(self, jobs: Sequence[Job]) -> list[FloatArray]:
+        """The directions of the queries (d,), whitened."""
+        queries = two_step_queries(jobs)
+        if not self.joint:
+            return queries
+        return [
+            refined(data, query, whitening)[0]
+            for (data, whitening), query in zip(jobs, queries, strict=True)
+        ]
 
-    def _unseen_logits(
-        self, data: TrainingData, whitening: Whitening, logits: FloatArray
+    def _pooled(
+        self,
+        jobs: Sequence[Job],
+        queries: Sequence[FloatArray],
+        which: IntArray,
+        sharpnesses: Sequence[float],
     ) -> FloatArray:
-        """⟨query, token⟩ (N,) by a query that has not seen the token's bag."""
-        unseen = logits.copy()
-        for held in data.folds(self.folds):
-            query = self._query(data.without(held), whitening)
-            tokens = np.repeat(held, data.bags.lengths)
-            unseen[tokens] = data.bags.project(whitening.root @ query)[tokens]
-        return unseen
-
-    def _features(
-        self, bags: Bags, whitening: Whitening, logits: FloatArray, sharpnesses: Sequence[float]
-    ) -> list[FloatArray]:
-        """(n, d) for each sharpness, in one pass over the tokens."""
-        weights = np.stack([bags.weigh(self.weighting, tau * logits) for tau in sharpnesses])
-        return [whitening(pooled) for pooled in bags.pool(weights)]
+        """Tokens of each bag weighted by one of the queries (f, s, n, d), not whitened."""
+        along = [job.whitening.root @ query for job, query in zip(jobs, queries, strict=True)]
+        kernel = FeatureKernel(np.stack(along, axis=1), which, tuple(sharpnesses), self.weighting)
+        return jobs[0].data.bags.run(kernel)["pooled"]

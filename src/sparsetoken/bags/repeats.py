@@ -1,12 +1,11 @@
 """Bags that share tokens: words, kinds of cells, images drawn many times. Each is kept once.
 
-`RepeatedBags` gives the numbers that `Bags` of the same tokens would give, in the time and memory
-of the different tokens. `counted` has each of them once: there are no more of them to learn from.
+`RepeatedBags` gives the numbers that `Bags` of the same tokens would give, in the memory of the
+different tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from sparsetoken.bags.bags import Bags
 from sparsetoken.support.arrays import FloatArray, IntArray
 
-_BLOCK = 1 << 20  # numbers of different tokens in double precision at once
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # its powers modulo 2⁶⁴ are far from each other
 _OFTEN = 2  # times that tokens occur, on average, from which on they are kept once
 
@@ -37,39 +35,23 @@ class RepeatedBags(Bags):
         """Of all bags, (N, d): a copy."""
         return self.rows[self.index]
 
-    @property
-    def _once(self) -> Bags:
-        """Each of the different tokens in a bag of its own."""
-        return Bags(self.rows, np.arange(len(self.rows) + 1))
+    def __getitem__(self, chosen: Any) -> Bags:
+        """Some of the bags, with all their tokens."""
+        places = Bags(self.index[:, None], self.offsets)[chosen]
+        return Bags(self.rows[places.tokens[:, 0]], places.offsets)
+
+    def load(self) -> Bags:
+        """With all their tokens."""
+        return Bags(self.tokens, self.offsets)
 
     def project(self, direction: FloatArray) -> FloatArray:
-        return self._once.project(direction)[self.index]
-
-    def sums(self, values: FloatArray) -> FloatArray:
-        count = len(self.rows)
-        return self._once.sums(np.stack([np.bincount(self.index, row, count) for row in values]))
+        return Bags(self.rows, np.arange(len(self.rows) + 1)).project(direction)[self.index]
 
     def pool(self, weights: FloatArray) -> FloatArray:
-        from scipy.sparse import csr_array
-
-        many = np.atleast_2d(weights)
-        pooled = np.empty((len(many), len(self), self.dim))
-        shape, step = (len(self), len(self.rows)), max(1, _BLOCK // len(self.rows))
-        sums = [csr_array((weight, self.index, self.offsets), shape=shape) for weight in many]
-        for start in range(0, self.dim, step):
-            part = slice(start, start + step)
-            rows = np.asarray(self.rows[:, part], dtype=float)
-            for index, matrix in enumerate(sums):
-                pooled[index, :, part] = matrix @ rows
-        return pooled if np.ndim(weights) == 2 else pooled[0]
-
-    def counted(self, weights: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Different tokens (m, d) of bags with a weight (n,), and their shares."""
-        shares = self.spread(weights / (weights @ self.lengths))
-        once: FloatArray = np.bincount(self.index, shares, len(self.rows)).astype(float)
-        yield from self._once.counted(once)
+        return self.load().pool(weights)
 
     def count(self, weights: FloatArray) -> int:
+        """Different tokens of bags with a weight (n,): there are no more of them to learn from."""
         return len(np.unique(self.index[self.spread(weights) > 0]))
 
 

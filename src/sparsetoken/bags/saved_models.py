@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sparsetoken.bags.poolings import Pooling
 from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training import BagModel, Choice, Trained
-from sparsetoken.bags.whitening import TARGETS, Shrinking, Whitening
+from sparsetoken.bags.units import TARGETS
+from sparsetoken.bags.whitening import Shrinking, Whitening
 from sparsetoken.fitting.low_rank import LowRank
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import one_of, real

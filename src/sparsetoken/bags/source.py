@@ -7,7 +7,7 @@ A reader of a layout makes one from a folder or a file: the names of bags, how m
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sparsetoken.bags.bags import Bags
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.memory import machine_memory
 
 
 class BagFormat(Protocol):
@@ -30,6 +31,14 @@ class BagFormat(Protocol):
     def coordinates(self, key: Any) -> FloatArray | None:
         """Where each token is (L, 2), as x and y; None where that is not known."""
         ...
+
+
+class Problem(NamedTuple):
+    """A bag that cannot be taken, and why."""
+
+    bag: str
+    problem: str  # missing, doubled, unlabelled or unreadable
+    explanation: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +60,7 @@ class BagSource:
     dim: int
     keys: tuple[Any, ...]  # by which the format finds each bag
     format: BagFormat
+    problems: tuple[Problem, ...] = ()  # bags that were met and are not among these
 
     def __len__(self) -> int:
         return len(self.names)
@@ -86,6 +96,13 @@ class BagSource:
             raise InvalidInput(f"bag {self.names[bag]}: {error}") from error
 
     def load(self) -> Bags:
-        """All bags, in memory."""
-        parts = [self.read(bag).tokens for bag in range(len(self))]
-        return Bags.of(parts)
+        """All bags, in memory, if they fit into half of it: they are copied once."""
+        first = self.read(0)
+        needed, room = int(self.lengths.sum()) * first.tokens[:1].nbytes, machine_memory() / 2
+        if needed > room:
+            raise InvalidInput(
+                f"{len(self)} bags take {needed / 2**30:.3g} GiB, half of the memory is "
+                f"{room / 2**30:.3g} GiB"
+            )
+        parts = [self.read(bag).tokens for bag in range(1, len(self))]
+        return Bags.of([first.tokens, *parts])

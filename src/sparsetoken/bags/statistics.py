@@ -19,16 +19,15 @@ from functools import partial
 
 import numpy as np
 
-from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.poolings import Candidate, Pooling
+from sparsetoken.bags.bags import Bags, SummaryKernel, Walked
+from sparsetoken.bags.poolings import Candidate, Job, Pooling
+from sparsetoken.bags.summary import BagSummary, summarise
 from sparsetoken.bags.training_data import TrainingData
-from sparsetoken.bags.whitening import Whitening
+from sparsetoken.bags.whitening import Root, Whitening
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
 
 _STATISTICS = 4
-_BLOCK = 1 << 20  # numbers worked on at once: a few megabytes
-_LINE = 8  # coordinates at least: fewer would read the same lines of memory again
 _ROUNDING = 1e-12  # of its size, by which a statistic that does not vary may seem to
 _MOST_LANDMARKS = 500  # a choice: the readout's fits take a time like their square
 _EXPLAINED = 1e-6  # what is left of a bag's ‖φ‖² = 1 where it adds nothing
@@ -36,28 +35,30 @@ _EXPLAINED = 1e-6  # what is left of a bag's ‖φ‖² = 1 where it adds nothin
 _nothing = partial(np.zeros, 0)
 
 
-def statistics(bags: Bags, whitening: Whitening | None) -> FloatArray:
-    """All of each bag (n, 4d), of tokens as they are or whitened."""
-    n, dim, lengths, starts = len(bags), bags.dim, bags.lengths[:, None], bags.offsets[:-1]
-    table = np.empty((_STATISTICS, n, dim))
-    step = max(_LINE, _BLOCK // len(bags.tokens))
-    for first in range(0, dim, step):
-        part = slice(first, first + step)
-        if whitening is None:
-            tokens = np.asarray(bags.tokens[:, part], dtype=float)
-        else:
-            tokens = bags.project(whitening.root[:, part])  # their mean does not matter
-        least = np.minimum.reduceat(tokens, starts, axis=0)
-        greatest = np.maximum.reduceat(tokens, starts, axis=0)
-        mean = np.add.reduceat(tokens, starts, axis=0) / lengths
-        mean = np.clip(mean, least, greatest)  # to the last digit where all are alike
-        width = np.where(greatest > least, greatest - least, 1.0)  # squares of any unit are finite
-        apart = (tokens - np.repeat(mean, bags.lengths, axis=0)) / np.repeat(
-            width, bags.lengths, axis=0
-        )
-        spread = width * np.sqrt(np.add.reduceat(apart**2, starts, axis=0) / lengths)
-        table[:, :, part] = mean, spread, least, greatest
-    return table.transpose(1, 0, 2).reshape(n, _STATISTICS * dim)
+def statistics(bags: Walked, root: Root | None) -> FloatArray:
+    """All of each bag (n, 4d), of tokens as they are or times a root."""
+    summary = bags.summary
+    if root is not None:
+        summary = BagSummary.of(bags.run(WhitenedKernel(len(bags), bags.dim, root))["table"])
+    parts = (summary.mean, summary.deviation, summary.least, summary.greatest)
+    return np.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedKernel(SummaryKernel):
+    """Range and moments of each bag (6, n, d), of whitened tokens."""
+
+    root: Root
+
+    def of_part(self, bags: slice) -> WhitenedKernel:
+        return self
+
+    def __call__(self, part: Bags, device: str | None) -> FloatArray:
+        table = np.empty((6, len(part), part.dim))
+        for stack in part.stacks():
+            whitened = np.asarray(stack.tokens, dtype=float) @ self.root  # the mean does not matter
+            table[:, stack.index] = summarise(replace(stack, tokens=whitened))
+        return table
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,6 +75,12 @@ class Statistics(Pooling):
     names = ("centre", "scale", "rate", "landmarks", "factor")
 
     def candidates(
+        self, jobs: Sequence[Job], sharpnesses: Sequence[float]
+    ) -> Iterator[list[Candidate]]:
+        for job in jobs:
+            yield list(self._candidates(*job, sharpnesses))
+
+    def _candidates(
         self, data: TrainingData, whitening: Whitening, sharpnesses: Sequence[float]
     ) -> Iterator[Candidate]:
         values = self._statistics(data.bags, whitening)
@@ -121,8 +128,8 @@ class Statistics(Pooling):
             "greatest of a bag are no sums over its tokens; attention has them"
         )
 
-    def _statistics(self, bags: Bags, whitening: Whitening) -> FloatArray:
-        return statistics(bags, whitening if self.whiten else None)
+    def _statistics(self, bags: Walked, whitening: Whitening) -> FloatArray:
+        return statistics(bags, whitening.root if self.whiten else None)
 
     def _features(self, points: FloatArray) -> FloatArray:
         """Of standardised statistics (n, 4d)."""

@@ -11,7 +11,8 @@ their length: neither units nor order of what the caller gives matter, and nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,11 +73,11 @@ class NystroemMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Choose landmarks among tokens X (N, d); y is not used."""
         most = whole("NystroemMap", "landmarks", self.landmarks, least=1)
         width = real("NystroemMap", "width", self.width, above=0)
-        tokens = Bags.of(X, n_tokens=1)
-        units = Units.of(tokens, np.ones(len(tokens)))
+        tokens = Bags.of(X, n_tokens=1).tokens
+        units = Units.of(Bags(tokens, np.array([0, len(tokens)])), np.ones(1))
         self.mean_, self.unit_ = units.mean, units.size
-        marks = _landmarks(tokens, units, most)
-        self.landmarks_ = self._measured(tokens.tokens[marks])
+        marks = _landmarks(self._squared_lengths(tokens), most)
+        self.landmarks_ = self._measured(tokens[marks])
         apart = _squared_distances(self.landmarks_, self.landmarks_)
         above = apart[np.triu_indices(len(marks), 1)]
         self.scale_ = width * float(np.median(above)) if len(above) else width
@@ -89,9 +90,7 @@ class NystroemMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         tokens = np.asarray(X)
         mapped = np.empty((len(tokens), len(self.landmarks_)), dtype=np.float32)
-        step = max(1, _BLOCK // max(len(self.landmarks_), tokens.shape[1]))
-        for start in range(0, len(tokens), step):
-            rows = slice(start, start + step)
+        for rows in _blocks(len(tokens), max(len(self.landmarks_), tokens.shape[1])):
             apart = _squared_distances(self._measured(tokens[rows]), self.landmarks_)
             mapped[rows] = np.exp(-apart / self.scale_) @ self.root_
         return mapped
@@ -99,6 +98,11 @@ class NystroemMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _measured(self, tokens: NDArray[Any]) -> FloatArray:
         """In units of the coordinates' sizes, from their means."""
         return (np.asarray(tokens, dtype=float) - self.mean_) * inverse(self.unit_)
+
+    def _squared_lengths(self, tokens: NDArray[Any]) -> FloatArray:
+        """Of all tokens (N,), so measured."""
+        blocks = [self._measured(tokens[rows]) for rows in _blocks(*tokens.shape)]
+        return np.concatenate([np.einsum("td,td->t", block, block) for block in blocks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,16 +113,11 @@ class FoldByFold:
     once: ClassVar[bool] = False
     repeats: ClassVar[bool] = False
 
-    def keep(self, data: TrainingData, shrinking: Any, made: Any) -> None:
-        """Nothing: the next one sees other bags."""
-
-    def kept(self, data: TrainingData, shrinking: Any) -> Any:
-        return None
-
     def seen(self, data: TrainingData) -> tuple[Any, TrainingData]:
         """The transformer fitted to bags with a weight, and all bags as it shows them."""
-        fitted = clone(self.transformer).fit(_counted(data).tokens)
-        return fitted, data.seen_as(mapped(fitted, data.bags))
+        bags = data.bags.load()
+        fitted = clone(self.transformer).fit(_counted(bags, data.weights).tokens)
+        return fitted, data.seen_as(mapped(fitted, bags))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,22 +126,13 @@ class Once:
 
     fitted: Any
     bags: Bags
-    means: FloatArray  # mean tokens (n, m)
     repeats: bool  # whether tokens of held-out bags are known from others, as new ones are not
     once: ClassVar[bool] = True
-    memory: dict[Any, Any] = field(default_factory=dict)
-
-    def keep(self, data: TrainingData, shrinking: Any, made: Any) -> None:
-        """What was made of the bags with a weight, whitened so: features of a few megabytes."""
-        self.memory[data.weights.tobytes(), shrinking] = made
-
-    def kept(self, data: TrainingData, shrinking: Any) -> Any:
-        """The same, where it was; else None."""
-        return self.memory.get((data.weights.tobytes(), shrinking))
 
     @classmethod
     def of(cls, token_map: Any, data: TrainingData) -> Once:
-        fitted, bags = clone(token_map).fit(_counted(data).tokens), data.bags
+        bags = data.bags.load()
+        fitted = clone(token_map).fit(_counted(bags, data.weights).tokens)
         repeats = repeated(bags)
         if repeats is None:
             shown = mapped(fitted, bags)
@@ -150,11 +140,11 @@ class Once:
             first, index = repeats
             once = mapped(fitted, Bags(bags.tokens[first], np.arange(len(first) + 1)))
             shown = RepeatedBags(once.tokens, bags.offsets, index)
-        return cls(fitted, shown, shown.mean(), repeats is not None)
+        return cls(fitted, shown, repeats is not None)
 
     def seen(self, data: TrainingData) -> tuple[Any, TrainingData]:
         """The map, and all bags as it shows them."""
-        return self.fitted, replace(data, bags=self.bags, means=self.means)
+        return self.fitted, data.seen_as(self.bags)
 
 
 def view(token_map: Any, data: TrainingData) -> FoldByFold | Once:
@@ -163,9 +153,9 @@ def view(token_map: Any, data: TrainingData) -> FoldByFold | Once:
     return Once.of(token_map, data) if once else FoldByFold(token_map)
 
 
-def _counted(data: TrainingData) -> Bags:
+def _counted(bags: Bags, weights: FloatArray) -> Bags:
     """The bags that count."""
-    return data.bags if np.all(data.weights > 0) else data.bags[data.weights > 0]
+    return bags if np.all(weights > 0) else bags[weights > 0]
 
 
 def mapped(token_map: Any, bags: Bags) -> Bags:
@@ -185,9 +175,14 @@ def mapped(token_map: Any, bags: Bags) -> Bags:
     return Bags(tokens, bags.offsets)
 
 
-def _landmarks(tokens: Bags, units: Units, most: int) -> NDArray[np.intp]:
+def _blocks(count: int, width: int) -> Iterator[slice]:
+    """Rows of so many numbers, a few megabytes at a time."""
+    step = max(1, _BLOCK // width)
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def _landmarks(lengths: FloatArray, most: int) -> NDArray[np.intp]:
     """Places of some of the tokens, evenly spread over different ones ordered by length."""
-    lengths = units.squared_lengths(tokens, units.size)
     order = np.argsort(lengths, kind="stable")
     ordered = lengths[order]
     different = np.append(True, np.diff(ordered) > _ALIKE * ordered[1:])

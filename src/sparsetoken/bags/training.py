@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Any, NamedTuple
+from itertools import groupby, islice
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.poolings import Candidate, Pooling
+from sparsetoken.bags.poolings import Candidate, Job, Pooling
 from sparsetoken.bags.token_maps import mapped, view
 from sparsetoken.bags.training_data import TrainingData
-from sparsetoken.bags.whitening import UNWHITENED, Moments, Shrinking, Target, Whitening
+from sparsetoken.bags.units import Target
+from sparsetoken.bags.whitening import UNWHITENED, Moments, Shrinking, Whitening
 from sparsetoken.fitting.calibration import Sigmoid, fit_sigmoid
 from sparsetoken.fitting.fit import fit_path
 from sparsetoken.fitting.joint import train_jointly
@@ -35,6 +36,7 @@ _ROUGH = 1e-4  # tolerance of fits that are only compared
 _SURE = 2.0  # standard errors by which one of two has lost before all folds are done: a choice
 # Joint training goes on until rounding stops it, so that the order of bags does not show
 _JOINT_FALL, _JOINT_GRADIENT = 1e-15, 1e-9
+Item = TypeVar("Item")
 _ENERGY = 2.0  # of the query's ridge at the start of joint training, in units of the readout's
 
 
@@ -55,6 +57,12 @@ class Recipe:
         """Ridges that are tried, in units of the features' variance; the largest first, as each
         fit begins where the one before ended."""
         return RIDGES if self.ridge is None else (1.0,)
+
+    def sharpnesses(self, is_mapped: bool) -> tuple[float, ...]:
+        """That are tried of tokens as they are, and mapped."""
+        if is_mapped and self.token_map.once:
+            return self.pooling.sharpnesses_mapped(self.token_map.repeats)
+        return self.pooling.sharpnesses
 
     @property
     def free(self) -> bool:
@@ -137,55 +145,146 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
             f"readout, in each fold), got {data.fewest}; use reuse='all'"
         )
     recipe = replace(recipe, token_map=view(recipe.token_map, data))
-    losses = _cross_validated(data, recipe) if recipe.free else {}
-    if not losses:
+    folds = list(data.folds(recipe.folds)) if recipe.free else []
+    if not folds:
         is_mapped, shrinkings = next(iter(recipe.shrinkings.items()))
         choice = Choice(is_mapped, shrinkings[0], recipe.pooling.sharpnesses[0], 1.0)
-        return Trained(_fit(data, recipe, choice)[0], choice, losses)
+        (alone,) = _prepared([data], recipe, choice)
+        return Trained(_fit(data, recipe, choice, alone), choice, {})
+    losses, kept = _cross_validated(data, recipe, folds)
     best = min(losses, key=losses.__getitem__)
-    judged = _judged(data, recipe, best)
+    sets = _sets(data, folds)
+    ready = _kept(kept, best, len(sets)) or list(_prepared(sets, recipe, best))
+    judged = _judged(data, recipe, best, folds, ready)
     if recipe.pooling.joint:
-        starts = _joint_starts(losses)
         jointly = {}
-        for start in starts:
+        for start in _joint_starts(losses):
             with suppress(ConvergenceError):  # where training does not arrive, it is not kept
-                jointly[start] = _jointly_judged(data, recipe, start)
-        better = min(jointly, key=lambda start: jointly[start].loss, default=best)
-        if jointly and jointly[better].loss < judged.loss:
+                first = _kept(kept, start, len(sets)) or list(_prepared(sets, recipe, start))
+                jointly[start] = _jointly_judged(data, recipe, start, folds, first), first[-1]
+        better = min(jointly, key=lambda start: jointly[start][0].loss, default=best)
+        if jointly and jointly[better][0].loss < judged.loss:
             with suppress(ConvergenceError):  # it may arrive in all folds and not now
-                model = _fit_jointly(data, recipe, better).calibrated(jointly[better].sigmoid)
+                model = _fit_jointly(data, recipe, better, jointly[better][1])
                 sharpness = float(np.linalg.norm(model.pooling.query))
+                model = model.calibrated(jointly[better][0].sigmoid)
                 return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
-    return Trained(_fit(data, recipe, best)[0].calibrated(judged.sigmoid), best, losses)
+    model = _fit(data, recipe, best, ready[-1])
+    return Trained(model.calibrated(judged.sigmoid), best, losses)
 
 
-def _cross_validated(data: TrainingData, recipe: Recipe) -> dict[Choice, float]:
-    """Losses of all choices on held-out bags; none where nothing can be held out."""
+class Ready(NamedTuple):
+    """All that a readout of one set of bags is fitted to."""
+
+    token_map: Any  # fitted, or None
+    whitening: Whitening
+    candidate: Candidate
+
+
+def _sets(data: TrainingData, folds: Sequence[BoolArray]) -> list[TrainingData]:
+    """All bags but those of a fold, for each; and all of them."""
+    return [*(data.without(held) for held in folds), data]
+
+
+_Kept = dict[tuple[int, tuple[bool, Shrinking, float]], Ready]
+
+
+def _kept(kept: _Kept, choice: Choice, sets: int) -> list[Ready]:
+    """What was kept of a choice, for each set of bags; nothing where it was not."""
+    places = [(place, choice[:3]) for place in range(sets)]
+    return [kept[place] for place in places] if all(place in kept for place in places) else []
+
+
+def _prepared(sets: Sequence[TrainingData], recipe: Recipe, choice: Choice) -> Iterator[Ready]:
+    """For each set of bags, as chosen."""
+    for _, _, ready in _tried(sets, recipe, choice.mapped, [choice.shrinking], [choice.sharpness]):
+        yield ready
+
+
+def _tried(
+    sets: Sequence[TrainingData],
+    recipe: Recipe,
+    is_mapped: bool,
+    shrinkings: Sequence[Shrinking],
+    sharpnesses: Sequence[float],
+) -> Iterator[tuple[int, Shrinking, Ready]]:
+    """Which set of bags, how whitened, and what its readout is fitted to, for all that is tried.
+
+    As many as there is room for go over the bags together.
+    """
+    seen = (_seen(data, recipe, is_mapped) for data in sets)
+    place = 0
+    for _, group in groupby(seen, key=lambda pair: id(pair[1].bags)):
+        maps, same = zip(*group, strict=True)
+        jobs = (
+            (place + number, shrinking, Job(same[number], whitening))
+            for number, shrinking, whitening in _whitenings(same, shrinkings)
+        )
+        most = max(1, same[0].bags.room // _numbers(same[0], len(sharpnesses)))
+        for batch in _batched(jobs, most):
+            made = recipe.pooling.candidates([job for _, _, job in batch], sharpnesses)
+            for (own, shrinking, job), candidates in zip(batch, made, strict=True):
+                for candidate in candidates:
+                    ready = Ready(maps[own - place], job.whitening, candidate)
+                    yield own, shrinking, ready
+        place += len(same)
+
+
+def _numbers(data: TrainingData, sharpnesses: int) -> int:
+    """That one job has in memory: features and a root."""
+    return data.bags.dim * (sharpnesses * len(data.bags) + data.bags.dim)
+
+
+def _batched(items: Iterator[Item], most: int) -> Iterator[list[Item]]:
+    """So many at a time."""
+    while batch := list(islice(items, most)):
+        yield batch
+
+
+def _cross_validated(
+    data: TrainingData, recipe: Recipe, folds: Sequence[BoolArray]
+) -> tuple[dict[Choice, float], _Kept]:
+    """Losses of all choices on held-out bags; and what was made, of all bags as well, if there is
+    room for all of it."""
+    sets, kinds = _sets(data, folds), dict(recipe.shrinkings)
+    jobs = len(sets) * sum(map(len, kinds.values()))
+    roomy = jobs * _numbers(data, len(recipe.pooling.sharpnesses)) <= data.bags.room
+    places = list(range(len(sets) if roomy else len(folds)))
+    # two kinds go side by side, fold by fold, until one has lost
+    rounds = [places] if len(kinds) == 1 else [[place] for place in places]
     scores: dict[Choice, FloatArray] = {}
-    kinds, seen = dict(recipe.shrinkings), np.zeros(len(data.labels), dtype=bool)
-    for held in data.folds(recipe.folds):
+    kept: _Kept = {}
+    seen = np.zeros(len(data.labels), dtype=bool)
+    for together in rounds:
         for is_mapped, shrinkings in kinds.items():
-            rest = _seen(data.without(held), recipe, is_mapped)[1]
-            for shrinking, whitening in _whitenings(rest, shrinkings):
-                sharpnesses = recipe.pooling.sharpnesses
-                if is_mapped and recipe.token_map.once:
-                    sharpnesses = recipe.pooling.sharpnesses_mapped(recipe.token_map.repeats)
-                for candidate in recipe.pooling.candidates(rest, whitening, sharpnesses):
-                    if is_mapped and len(sharpnesses) == 1:  # to judge and train without it again
-                        recipe.token_map.keep(rest, shrinking, (whitening, candidate))
-                    path = _readouts(candidate, rest, recipe, recipe.factors, _ROUGH)
-                    unseen = candidate.scored[held]
-                    for factor, (_, readout) in zip(recipe.factors, path, strict=True):
-                        choice = Choice(is_mapped, shrinking, candidate.sharpness, factor)
-                        out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
-                        out_of_fold[held] = unseen @ readout.weights + readout.bias
-        seen |= held
+            tried = _tried(
+                [sets[place] for place in together],
+                recipe,
+                is_mapped,
+                shrinkings,
+                recipe.sharpnesses(is_mapped),
+            )
+            for number, shrinking, ready in tried:
+                place, candidate = together[number], ready.candidate
+                if roomy:
+                    kept[place, (is_mapped, shrinking, candidate.sharpness)] = ready
+                if place == len(folds):
+                    continue
+                held = folds[place]
+                path = _readouts(candidate, data, recipe, recipe.factors, _ROUGH)
+                for factor, (_, readout) in zip(recipe.factors, path, strict=True):
+                    choice = Choice(is_mapped, shrinking, candidate.sharpness, factor)
+                    out_of_fold = scores.setdefault(choice, np.zeros(len(data.labels)))
+                    out_of_fold[held] = candidate.scored[held] @ readout.weights + readout.bias
+        for held in folds[together[0] : together[-1] + 1]:
+            seen |= held
         if len(kinds) > 1 and (worse := _surely_worse(data, seen, scores)) is not None:
             del kinds[worse]
             scores = {
                 choice: held_out for choice, held_out in scores.items() if choice.mapped != worse
             }
-    return {choice: _judge(data, recipe, held_out).loss for choice, held_out in scores.items()}
+    losses = {choice: _judge(data, recipe, held_out).loss for choice, held_out in scores.items()}
+    return losses, kept
 
 
 def _surely_worse(
@@ -206,21 +305,33 @@ def _surely_worse(
     return mean > 0 if abs(mean) > _SURE * error else None
 
 
-def _judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
+def _judged(
+    data: TrainingData,
+    recipe: Recipe,
+    choice: Choice,
+    folds: Sequence[BoolArray],
+    ready: Sequence[Ready],
+) -> Judged:
     """One choice on held-out bags, fitted as closely as the model will be: rounding must not show
     in its sigmoid."""
     scores = np.zeros(len(data.labels))
-    for held in data.folds(recipe.folds):
-        model, candidate = _fit(data.without(held), recipe, choice)
-        scores[held] = candidate.scored[held] @ model.weights + model.bias
+    for held, own in zip(folds, ready, strict=False):  # the last one is that of all bags
+        model = _fit(data, recipe, choice, own)
+        scores[held] = own.candidate.scored[held] @ model.weights + model.bias
     return _judge(data, recipe, scores, not (choice.mapped and recipe.token_map.repeats))
 
 
-def _jointly_judged(data: TrainingData, recipe: Recipe, choice: Choice) -> Judged:
+def _jointly_judged(
+    data: TrainingData,
+    recipe: Recipe,
+    choice: Choice,
+    folds: Sequence[BoolArray],
+    ready: Sequence[Ready],
+) -> Judged:
     """Joint training on held-out bags."""
-    scores = np.zeros(len(data.labels))
-    for held in data.folds(recipe.folds):
-        scores[held] = _fit_jointly(data.without(held), recipe, choice).scores(data.bags[held])
+    scores, bags = np.zeros(len(data.labels)), data.bags.load()
+    for held, own in zip(folds, ready, strict=False):
+        scores[held] = _fit_jointly(data.without(held), recipe, choice, own).scores(bags[held])
     return _judge(data, recipe, scores, not (choice.mapped and recipe.token_map.repeats))
 
 
@@ -234,18 +345,12 @@ def _judge(data: TrainingData, recipe: Recipe, scores: FloatArray, shifted: bool
     return Judged(float(np.average(losses, weights=weights)), sigmoid)
 
 
-def _fit(data: TrainingData, recipe: Recipe, choice: Choice) -> tuple[BagModel, Candidate]:
-    """As chosen, from the bags with a weight; and the features of all bags."""
-    token_map, data = _seen(data, recipe, choice.mapped)
-    kept = recipe.token_map.kept(data, choice.shrinking) if choice.mapped else None
-    if kept is not None:
-        whitening, candidate = kept
-    else:
-        ((_, whitening),) = _whitenings(data, (choice.shrinking,))
-        (candidate,) = recipe.pooling.candidates(data, whitening, (choice.sharpness,))
+def _fit(data: TrainingData, recipe: Recipe, choice: Choice, ready: Ready) -> BagModel:
+    """As chosen, from the bags with a weight."""
+    token_map, whitening, candidate = ready
     ((ridge, readout),) = _readouts(candidate, data, recipe, (choice.factor,))
     parts = (token_map, whitening, candidate.pooling)
-    return BagModel(*parts, readout.weights, readout.bias, ridge), candidate
+    return BagModel(*parts, readout.weights, readout.bias, ridge)
 
 
 def _seen(data: TrainingData, recipe: Recipe, is_mapped: bool) -> tuple[Any, TrainingData]:
@@ -257,15 +362,22 @@ def _seen(data: TrainingData, recipe: Recipe, is_mapped: bool) -> tuple[Any, Tra
 
 
 def _whitenings(
-    data: TrainingData, shrinkings: Sequence[Shrinking]
-) -> Iterator[tuple[Shrinking, Whitening]]:
-    """From the tokens of the first class alone: there they are noise."""
+    sets: Sequence[TrainingData], shrinkings: Sequence[Shrinking]
+) -> Iterator[tuple[int, Shrinking, Whitening]]:
+    """Of each set of the same bags, from the tokens of the first class alone: there they are noise.
+
+    The number of the set, and how its covariance is shrunk.
+    """
+    bags = sets[0].bags
     if shrinkings[0] == UNWHITENED:
-        share = data.weights * data.bags.lengths
-        yield UNWHITENED, Whitening.none(share @ data.means / share.sum())
+        for number, data in enumerate(sets):
+            share = data.weights * bags.lengths
+            yield number, UNWHITENED, Whitening.none(share @ bags.summary.mean / share.sum())
         return
-    moments = Moments.of(data.bags, data.weights_of(-1), others=data.weights)
-    yield from moments.whitenings(shrinkings)
+    noise, all_weights = [data.weights_of(-1) for data in sets], [data.weights for data in sets]
+    for number, moments in enumerate(Moments.of_sets(bags, noise, all_weights)):
+        for shrinking, whitening in moments.whitenings(shrinkings):
+            yield number, shrinking, whitening
 
 
 def _readouts(
@@ -309,12 +421,12 @@ def _joint_starts(losses: Mapping[Choice, float]) -> list[Choice]:
     ]
 
 
-def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice) -> BagModel:
+def _fit_jointly(data: TrainingData, recipe: Recipe, choice: Choice, ready: Ready) -> BagModel:
     """Query and readout together, from what was learned one after the other; the ridge of the
     query is in proportion to that of the readout."""
-    start, _ = _fit(data, recipe, choice)
+    start = _fit(data, recipe, choice, ready)
     energy = start.ridge * float(start.weights @ start.weights)
-    bags, whitening = mapped(start.token_map, data.bags), start.whitening
+    bags, whitening = mapped(start.token_map, data.bags.load()), start.whitening
     first = (start.pooling.query, start.weights)
     used = data.weights > 0
     wide = bags.lengths[used].sum() < bags.dim

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from sparsetoken.bags.bags import Bags, scikit_learn_checks
+from sparsetoken.bags.bags import Walked, scikit_learn_checks
 from sparsetoken.bags.units import Units
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
@@ -27,29 +27,28 @@ _SEED = 0  # of the shuffle: any will do, and it is always the same
 class TrainingData:
     """Bags with labels ±1 and weights; a weight of 0 keeps a bag out."""
 
-    bags: Bags
+    bags: Walked
     labels: FloatArray
     weights: FloatArray
-    means: FloatArray  # mean tokens (n, d), not whitened
     order: IntArray  # (n,), of bags, whatever the order they came in
     groups: IntArray | None  # (n,), numbers; bags of one are never on both sides of a split
 
     @classmethod
     def of(
-        cls, bags: Bags, labels: FloatArray, weights: FloatArray, groups: Any = None
+        cls, bags: Walked, labels: FloatArray, weights: FloatArray, groups: Any = None
     ) -> TrainingData:
-        """With mean tokens and the order of folds; `groups` are labels (n,) of any kind."""
-        order = np.lexsort((_sizes(bags, weights), labels))
+        """With the order of folds; `groups` are labels (n,) of any kind."""
+        order = np.lexsort((Units.of(bags, weights).squared_lengths(bags), labels))
         numbers = None if groups is None else _numbered(groups, order)
-        return cls(bags, labels, weights, bags.mean(), order, numbers)
+        return cls(bags, labels, weights, order, numbers)
 
     def without(self, held: BoolArray) -> TrainingData:
         """Some bags held out."""
         return replace(self, weights=np.where(held, 0.0, self.weights))
 
-    def seen_as(self, bags: Bags) -> TrainingData:
+    def seen_as(self, bags: Walked) -> TrainingData:
         """The same bags in other coordinates."""
-        return replace(self, bags=bags, means=bags.mean())
+        return replace(self, bags=bags)
 
     def weights_of(self, side: int) -> FloatArray:
         """Weights (n,) of the bags of one class, 0 for the other."""
@@ -98,12 +97,6 @@ class TrainingData:
             same = self.labels == side
             signed[same] = side * self.weights[same] / self.weights[same].sum()
         return signed
-
-
-def _sizes(bags: Bags, weights: FloatArray) -> FloatArray:
-    """‖z‖² of each bag's tokens, on average (n,)."""
-    units = Units.of(bags, weights)
-    return bags.total(units.squared_lengths(bags, units.deviation)) / bags.lengths
 
 
 def _numbered(groups: Any, order: IntArray) -> IntArray:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsetoken.bags.likelihood import Levels, NoiseDensity
-from sparsetoken.bags.poolings import refined, two_step_query
+from sparsetoken.bags.poolings import Job, refined, two_step_queries
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Moments, Shrinking
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
@@ -54,7 +54,7 @@ class Split(NamedTuple):
 
 def splits(data: TrainingData, shrinking: Shrinking) -> Iterator[Split]:
     """Halves of the bags that count, seen along one another's direction, several times."""
-    count = int(np.clip(_MOST_TOKENS // len(data.bags.tokens), 1, _SPLITS))
+    count = int(np.clip(_MOST_TOKENS // int(data.bags.lengths.sum()), 1, _SPLITS))
     for seed in range(count):
         held = next(data.folds(2, seed))
         yield _split(data, shrinking, (held, ~held & (data.weights > 0)))
@@ -62,7 +62,7 @@ def splits(data: TrainingData, shrinking: Shrinking) -> Iterator[Split]:
 
 def _split(data: TrainingData, shrinking: Shrinking, halves: tuple[BoolArray, BoolArray]) -> Split:
     directions = [_direction(data.without(~half), shrinking) for half in halves]
-    along = data.bags.project(np.stack(directions, axis=1))  # (N, 2)
+    along = data.bags.load().project(np.stack(directions, axis=1))  # (N, 2)
     views, agreement = [], 0.0
     for own, half in enumerate(halves):
         rows = np.repeat(half, data.bags.lengths)
@@ -81,7 +81,7 @@ def _direction(data: TrainingData, shrinking: Shrinking) -> FloatArray:
     """β (d,), acting on tokens as they are, of norm 1 in whitened coordinates."""
     moments = Moments.of(data.bags, data.weights_of(-1), data.weights)
     ((_, whitening),) = moments.whitenings([shrinking])
-    query = two_step_query(data, whitening)
+    (query,) = two_step_queries([Job(data, whitening)])
     for _ in range(_ROUNDS):  # so many refinements are what this direction is
         query, _ = refined(data, query, whitening)
     return whitening.root @ query

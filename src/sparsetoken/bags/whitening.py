@@ -17,17 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.units import Units, inverse
+from sparsetoken.bags.bags import Bags, Walked
+from sparsetoken.bags.noise import NoiseSums
+from sparsetoken.bags.units import TARGETS, Target, Units
 from sparsetoken.fitting.low_rank import LowRank
 from sparsetoken.support.arrays import FloatArray
 
-Target = Literal["deviations", "sizes"]
-TARGETS: tuple[Target, ...] = ("deviations", "sizes")
 Root = FloatArray | LowRank
 
 
@@ -154,38 +153,43 @@ class Moments:
     shrinkage: dict[Target, float]
 
     @classmethod
-    def of(cls, bags: Bags, weights: FloatArray, others: FloatArray | None = None) -> Moments:
+    def of(cls, bags: Walked, weights: FloatArray, others: FloatArray | None = None) -> Moments:
         """From the tokens of bags with a weight (n,).
 
         Where these do not vary, units are those of bags with a weight in `others`.
         """
-        units = Units.of(bags, weights)
-        still = units.deviation == 0
-        if others is not None and still.any():
-            units = units.or_else(Units.of(bags, others))
-        per_deviation = inverse(units.deviation)
-        ratios = {target: _ratio(units, target) for target in TARGETS}
-        squared = np.stack([ratio**2 for ratio in ratios.values()], axis=1)  # (d, targets)
-        count, lengths = bags.count(weights), np.zeros(len(TARGETS))
-        correlation = np.zeros((bags.dim, bags.dim)) if count >= bags.dim else None
-        few = []  # tokens, where there are fewer than coordinates
-        for tokens, share in bags.counted(weights):
-            tokens = (tokens - units.mean) * per_deviation
-            lengths += share @ (tokens**2 @ squared) ** 2  # ‖x‖⁴ on average
-            if correlation is None:
-                few.append(np.where(still, 0.0, tokens * np.sqrt(share)[:, None]))
-            else:
-                correlation += (tokens * share[:, None]).T @ tokens
-        covariances, shrinkage = {}, {}
-        for (target, ratio), length in zip(ratios.items(), lengths, strict=True):
+        (moments,) = cls.of_sets(bags, [weights], [weights if others is None else others])
+        return moments
+
+    @classmethod
+    def of_sets(
+        cls, bags: Walked, sets: Sequence[FloatArray], others: Sequence[FloatArray]
+    ) -> Iterator[Moments]:
+        """Of several sets of bags in one pass; a bag has one weight in all sets that have it."""
+        units = [
+            Units.of(bags, weights).or_else(Units.of(bags, rest))
+            for weights, rest in zip(sets, others, strict=True)
+        ]
+        means = np.stack([unit.mean for unit in units])
+        scales = np.stack([[unit.scale(target) for target in TARGETS] for unit in units])
+        sums = NoiseSums.of(bags, sets, means, scales)
+        for place, weights in enumerate(sets):
+            wide = bags.lengths[weights > 0].sum() < bags.dim
+            yield cls._of(units[place], sums, place, bags.count(weights), wide)
+
+    @classmethod
+    def _of(cls, units: Units, sums: NoiseSums, place: int, count: int, wide: bool) -> Moments:
+        """Of one set, of so many tokens, from sums over all."""
+        covariances: dict[Target, Square | Wide] = {}
+        shrinkage: dict[Target, float] = {}
+        for target, length in zip(TARGETS, sums.fourth[place], strict=True):
+            setting = (place, units.mean, units.scale(target))
             covariance = (
-                Wide.of(np.concatenate(few) * ratio)
-                if correlation is None
-                else Square(np.outer(ratio, ratio) * correlation)
+                Wide.of(sums.tokens(*setting)) if wide else Square(sums.covariance(*setting))
             )
-            shrinkage[target] = _ledoit_wolf(*covariance.sizes, length, count)
+            shrinkage[target] = _ledoit_wolf(*covariance.sizes, float(length), count)
             # where noise does not vary there is no scale but that of the other coordinates
-            covariances[target] = covariance.with_variances(ratio**2)
+            covariances[target] = covariance.with_variances(units.ratio(target) ** 2)
         return cls(units, covariances, shrinkage)
 
     def whitening(self, target: Target = "deviations", least: float = 0.0) -> Whitening:
@@ -197,19 +201,12 @@ class Moments:
         """For each, none of them without a target, the whitening by the covariance shrunk so."""
         for target, group in groupby(shrinkings, key=lambda shrinking: shrinking.target):
             assert target is not None
-            same, ratio = list(group), _ratio(self.units, target)
-            per_unit = ratio * inverse(self.units.deviation)
+            same, ratio = list(group), self.units.ratio(target)
             level = float(np.mean(ratio[ratio > 0] ** 2)) if ratio.any() else 1.0
             shrunk = [Shrunk(max(self.shrinkage[target], each.least), level) for each in same]
-            roots = self.covariances[target].roots(per_unit, shrunk)
+            roots = self.covariances[target].roots(self.units.scale(target), shrunk)
             for shrinking, root in zip(same, roots, strict=True):
                 yield shrinking, Whitening(self.units.mean, root)
-
-
-def _ratio(units: Units, target: Target) -> FloatArray:
-    """Of deviation and the target's unit (d,)."""
-    unit = units.deviation if target == "deviations" else units.size
-    return units.deviation * inverse(unit)
 
 
 def _ledoit_wolf(diagonal: FloatArray, squares: float, fourth: float, count: int) -> float:

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 import sparsetoken as st
 from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
 from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.text import json_text
+from sparsetoken.support.text import json_text, table_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MORE = (1, 2, 4, 8)  # times as many labelled bags
+_SHOWN = 20  # bags that are left out, of which is said why
 _LARGE = 1 << 21  # numbers in all tokens, below which no pooling takes a minute
 # A pooling dominates that takes more than a minute, and twice as long as all others together. A
 # choice: joint training of 200 bags of 1000 tokens in 512 dimensions takes 3.6 times as long.
@@ -30,13 +31,27 @@ class Fit:
     """Which pooling suits your bags, what is in them, and what would more labelled bags give?
 
     Compares the poolings by cross-validation, estimates strength and sparsity of the signal,
-    predicts what more bags would give, and saves a classifier if asked to. The file is an npz
-    archive: X (bags, tokens, features), or X (tokens, features) and offsets; and labels y.
-    numpy.savez makes one.
+    predicts what more bags would give, and saves a classifier if asked to. Bags are a folder of
+    CLAM, TRIDENT or STAMP, or of HDF5 files, with labels in a table; or an npz archive of X (bags,
+    tokens, features), or X (tokens, features) and offsets, and labels y: numpy.savez makes one.
     """
 
     bags: tyro.conf.Positional[str]
-    """The npz file; nothing in it is ever unpickled."""
+    """The folder or file; nothing in it is ever unpickled."""
+    labels: str | None = None
+    """A table with a row for each bag: CSV, TSV, XLSX or Parquet."""
+    slide_table: str | None = None
+    """A table of patients and bags, if that of --labels is one of patients (as STAMP has them)."""
+    label_column: str | None = None
+    """Of the table; else label, y, target or the like, or the only one left."""
+    bag_column: str | None = None
+    """With the names of bags; else slide_id, slide, bag, filename or the like."""
+    group: str | None = None
+    """The column with what must stay together; else patient, case_id, donor or the like, if any."""
+    layout: str | None = None
+    """How bags are kept (clam, trident, stamp, hdf5, npz, ...); else it is recognised."""
+    leave_out: bool = False
+    """Go on without bags that are missing, doubled, unlabelled or unreadable."""
     save: str | None = None
     """Fit all bags and write the classifier to this file, for sparsetoken score."""
     positive: str | None = None
@@ -62,9 +77,12 @@ class Fit:
 
     def run(self) -> None:
         destination = target("fit: save", self.save)
-        bags, labels = st.load_bags(self.bags)
+        collection = self._collection()
+        bags, labels, groups = collection.bags.load(), collection.labels, collection.groups
         if labels is None:
-            raise InvalidInput(f"{self.bags}: the array y (labels) is missing")
+            raise InvalidInput(
+                f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
+            )
         classes = np.unique(labels)
         if len(classes) < 2:
             raise InvalidInput(
@@ -97,7 +115,9 @@ class Fit:
         chosen = self._chosen(table)
         if destination is not None:
             self._doing(f"fitting all bags ({chosen})")
-            classifier = st.ESTIMATORS.make(chosen, positive=signal).fit(bags, labels)
+            classifier = st.ESTIMATORS.make(chosen, positive=signal).fit(
+                bags, labels, groups=groups
+            )
             st.save_classifier(classifier, destination)
             note(f"the classifier ({chosen}) is in {self.save}")
             answer["saved"] = {"classifier": chosen, "file": str(self.save)}
@@ -105,9 +125,22 @@ class Fit:
             self._say("\nNothing is estimated or planned for several labels; --positive LABEL does "
                       "so for one against the rest.")  # fmt: skip
         else:
-            answer |= self._outlook(bags, labels == signal)
+            answer |= self._outlook(bags, labels == signal, groups)
         if self.json:
             print(json_text(answer))
+
+    def _collection(self) -> st.BagCollection:
+        if self.slide_table is not None and self.labels is None:
+            raise InvalidInput("fit: slide_table needs labels, the table of patients")
+        return open_noted(
+            self.bags,
+            layout=self.layout,
+            labels=self.labels if self.slide_table is None else (self.labels, self.slide_table),
+            bag_column=self.bag_column,
+            label_column=self.label_column,
+            group_column=self.group,
+            leave_out=self.leave_out,
+        )
 
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""
@@ -133,11 +166,13 @@ class Fit:
         )
         return [name for name in seconds if name in kept]
 
-    def _outlook(self, bags: st.Bags, positive: NDArray[np.bool_]) -> Row:
+    def _outlook(
+        self, bags: st.Bags, positive: NDArray[np.bool_], groups: NDArray[Any] | None
+    ) -> Row:
         """What is in the bags, and what more of them would give."""
         self._doing("estimating what is in the bags")
         try:
-            pilot = st.estimate_task(bags, positive)
+            pilot = st.estimate_task(bags, positive, groups=groups)
         except InvalidInput as error:
             self._say(f"\nNothing can be estimated or planned: {error}.")
             return {"pilot": {"error": str(error)}}
@@ -201,6 +236,15 @@ class Fit:
         for warning in answer["warnings"]:
             self._say(f"Warning for {warning}.")
         return answer
+
+
+def open_noted(path: str, **options: Any) -> st.BagCollection:
+    """Bags on disk, and a remark on those that are left out."""
+    collection = st.open_bags(path, **options)
+    if len(collection.problems):
+        shown = table_text(collection.problems.head(_SHOWN))
+        note(f"{len(collection.problems)} bags are left out\n{shown}")
+    return collection
 
 
 def _shape(bags: st.Bags) -> str:

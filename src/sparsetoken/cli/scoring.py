@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import tyro
+from numpy.typing import NDArray
 
 import sparsetoken as st
+from sparsetoken.cli.bags import open_noted
 from sparsetoken.cli.output import note, target
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -25,31 +27,39 @@ class Score:
     model: tyro.conf.Positional[str]
     """A file that sparsetoken fit --save has written."""
     bags: tyro.conf.Positional[str]
-    """An npz file as for fit; labels are not needed."""
+    """A folder or file as for fit; labels are not needed."""
     out: str | None = None
     """Write the predictions to this CSV file instead of standard output."""
     tokens: str | None = None
     """Also write a CSV file with one line a token: its weight, what it adds to the score."""
+    layout: str | None = None
+    """How bags are kept (clam, trident, stamp, hdf5, npz, ...); else it is recognised."""
+    leave_out: bool = False
+    """Go on without bags that are doubled or unreadable."""
 
     def run(self) -> None:
         out, tokens = target("score: out", self.out), target("score: tokens", self.tokens)
         if out is not None and out == tokens:
             raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
         classifier = st.load_classifier(self.model)
-        bags, _ = st.load_bags(self.bags)
+        collection = open_noted(self.bags, layout=self.layout, leave_out=self.leave_out)
+        bags = collection.bags.load()
+        names = np.array(collection.names or range(len(bags)))
         several = classifier.positive_ is None
         labels = classifier.classes_.tolist() if several else [classifier.positive_]
-        predictions = self._predictions(classifier, bags, labels)
+        predictions = self._predictions(classifier, bags, names, labels)
         if tokens is not None:  # first: standard output may be a pipe that closes
-            _write(self._tokens(classifier, bags, labels), tokens)
+            _write(self._tokens(classifier, bags, names, labels), tokens)
         if not several:
             note(f"probabilities and scores are those of the label {labels[0]}")
         _write(predictions, out)
 
     @staticmethod
-    def _predictions(classifier: Any, bags: st.Bags, labels: list[Any]) -> dict[str, FloatArray]:
+    def _predictions(
+        classifier: Any, bags: st.Bags, names: NDArray[Any], labels: list[Any]
+    ) -> dict[str, FloatArray]:
         columns = {
-            "bag": np.arange(len(bags)),
+            "bag": names,
             "tokens": bags.lengths,
             "prediction": classifier.predict(bags),
         }
@@ -63,9 +73,11 @@ class Score:
         return columns
 
     @staticmethod
-    def _tokens(classifier: Any, bags: st.Bags, labels: list[Any]) -> dict[str, FloatArray]:
+    def _tokens(
+        classifier: Any, bags: st.Bags, names: NDArray[Any], labels: list[Any]
+    ) -> dict[str, FloatArray]:
         columns = {
-            "bag": np.repeat(np.arange(len(bags)), bags.lengths),
+            "bag": np.repeat(names, bags.lengths),
             "token": np.concatenate([np.arange(length) for length in bags.lengths]),
         }
         for label in labels:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsetoken.support.arrays import Array, FloatArray
+from sparsetoken.support.arrays import Array
 from sparsetoken.support.checks import one_of
-from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.devices import array_on, check_device, load_torch
 
 _FLOATS = ("float64", "float32")
 
@@ -32,20 +32,17 @@ class Device:
     def __post_init__(self) -> None:
         one_of("simulate", "dtype", self.dtype, _FLOATS)
         if self.name is not None:
-            _check_device(self.name)
+            check_device("simulate", self.name)
 
     def array(self, values: Any) -> Array:
         """Numbers as an array of this device and floating type."""
-        if self.name is None:
-            return np.asarray(values, dtype=self.dtype)
-        torch = _torch()
-        return torch.tensor(np.array(values), dtype=getattr(torch, self.dtype), device=self.name)
+        return array_on(self.name, values, self.dtype)
 
     def empty(self, shape: tuple[int, ...]) -> Array:
         """An array whose entries are still to be written."""
         if self.name is None:
             return np.empty(shape, dtype=self.dtype)
-        torch = _torch()
+        torch = load_torch()
         return torch.empty(shape, dtype=getattr(torch, self.dtype), device=self.name)
 
     def source(self, seed: np.random.SeedSequence) -> Source:
@@ -65,13 +62,13 @@ class Source:
         self._generator: Any = None
         if device.name is not None:
             state = int(seed.generate_state(1, np.uint64)[0]) >> 1  # torch wants a signed number
-            self._generator = _torch().Generator(device=device.name).manual_seed(state)
+            self._generator = load_torch().Generator(device=device.name).manual_seed(state)
 
     def standard_normal(self, size: tuple[int, ...]) -> Array:
         """Independent N(0, 1) of the device's floating type."""
         if self.device.name is None:
             return self.rng.standard_normal(size, dtype=np.dtype(self.device.dtype).type)
-        torch = _torch()
+        torch = load_torch()
         return torch.randn(
             size,
             generator=self._generator,
@@ -94,35 +91,3 @@ class Source:
     def chisquare(self, df: float, size: tuple[int, ...]) -> Array:
         """χ² with df degrees of freedom."""
         return self.device.array(self.rng.chisquare(df, size))
-
-
-def to_numpy(values: Array) -> FloatArray:
-    """Any array as NumPy float64."""
-    if not isinstance(values, np.ndarray):
-        values = values.detach().cpu().numpy()
-    return values.astype(float)
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch
-
-
-def _check_device(name: str) -> None:
-    """A sentence, instead of torch's stack trace, for a device that cannot be used."""
-    allowed = "None (NumPy) or a torch device that is there"
-    if not isinstance(name, str):
-        raise InvalidInput(f"simulate: device must be {allowed}, got {name!r}")
-    try:
-        torch = _torch()
-    except ImportError:
-        raise InvalidInput(
-            f"simulate: device must be None (NumPy) where torch is not installed, got {name!r} "
-            "(pip install 'sparsetoken[torch]')"
-        ) from None
-    try:
-        torch.empty(1, device=name)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise InvalidInput(f"simulate: device must be {allowed}, got {name!r} ({reason})") from None

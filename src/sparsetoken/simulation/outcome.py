@@ -13,8 +13,8 @@ from sparsetoken.fitting.objective import Fitted
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.law import Readout
 from sparsetoken.model.losses import Loss
-from sparsetoken.simulation.devices import to_numpy
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.devices import to_numpy
 
 Training = Literal["stages", "joint", "joint from stages", "joint with free query"]
 

@@ -25,10 +25,11 @@ from sparsetoken.fitting.separability import separable
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.law import Coordinates, Readout
 from sparsetoken.model.queries import draw_query
-from sparsetoken.simulation.devices import Source, to_numpy
+from sparsetoken.simulation.devices import Source
 from sparsetoken.simulation.outcome import Outcome, one_class, outcome_of
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.support.arrays import Array, FloatArray, floats
+from sparsetoken.support.devices import to_numpy
 
 _ROWS = 256  # of a Bartlett factor drawn at once
 

@@ -24,10 +24,11 @@ from sparsetoken.model.law import Readout
 from sparsetoken.model.noise import Noise
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
-from sparsetoken.simulation.devices import Device, to_numpy
+from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.outcome import Outcome, one_class, outcome_of
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.support.arrays import Array, FloatArray, floats
+from sparsetoken.support.devices import to_numpy
 
 _BLOCK = 1 << 22  # numbers in a block of tokens: 32 MiB in float64
 

@@ -12,6 +12,7 @@ import warnings
 import zipfile
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,6 +21,12 @@ from safetensors.numpy import save_file
 
 import sparsetoken as st
 from sparsetoken.support.errors import InvalidInput
+
+
+def slide(path):
+    with h5py.File(path, "w") as file:
+        file["features"] = np.ones((2, 4))
+
 
 DATA = Path(__file__).parent / "data"
 rng = np.random.default_rng(0)
@@ -152,17 +159,21 @@ def test_a_folder_of_tensors_of_torch(tmp_path):
 
 def test_folders_of_several_kinds_are_refused(tmp_path):
     folder = written(written(tmp_path / "bags", npy), npz)
-    (folder / "x.h5").write_bytes(b"")
-    refused(folder, r"must be of one kind, got 3 of .npy, 3 of .npz, 1 of .h5")
+    refused(folder, r"must be of one kind, got 3 of .npy, 3 of .npz$")
+    (folder / "site").mkdir()
+    slide(folder / "site" / "x.h5")
+    refused(folder, r"must be of one kind, got 1 of .h5, 3 of .npy, 3 of .npz; layout hdf5 takes")
+    assert st.open_bags(folder, layout="hdf5").names == ("site/x",)
 
 
 def test_bags_of_other_dimension_or_the_same_name(tmp_path):
     folder = written(tmp_path / "bags", npy)
     np.save(folder / "z.npy", np.ones((2, 5)))
-    refused(folder, r"the same dimension, 3 have 4, z.npy has 5")
+    refused(folder, r"z +unreadable +tokens have 5 dimensions, those of 3 other bags have 4")
+    assert st.open_bags(folder, leave_out=True).names == ("a", "b", "c.d")
     np.save(folder / "z.npy", np.ones((2, 4)))
     (folder / "z.NPY").write_bytes((folder / "z.npy").read_bytes())
-    refused(folder, r"z.npy: another file has the name of this bag")
+    refused(folder, r"z +doubled +several files have this name: z.NPY, z.npy")
 
 
 class Hostile:
@@ -178,27 +189,32 @@ def test_nothing_is_unpickled(tmp_path):
     objects = np.empty((2, 4), object)
     objects[:] = Hostile(tmp_path / "made")
     np.save(folder / "a.npy", objects, allow_pickle=True)
-    refused(folder, "a.npy: .*unpickled, which is never done")
+    refused(folder, "a +unreadable .*unpickled, which is never done")
     shutil.rmtree(folder)
     written(folder, npz)
     np.savez(folder / "a.npz", features=objects)
-    refused(folder, "a.npz: .*unpickled, which is never done")
+    refused(folder, "a +unreadable .*unpickled, which is never done")
     assert not (tmp_path / "made").exists()
 
 
 def test_links(tmp_path):
     folder = written(tmp_path / "bags", npy)
     os.symlink("a.npy", folder / "same.npy")
-    assert len(read(folder)) == 4
+    source = read(folder)
+    assert source.names == ("a", "b", "c.d", "same")
+    np.testing.assert_array_equal(source.read(3).tokens, BAGS["a"])
     np.save(tmp_path / "secret.npy", np.ones((2, 4)))
     os.symlink(tmp_path / "secret.npy", folder / "z.npy")
-    refused(folder, r"z.npy: the file is a link that leads out of the folder")
+    refused(folder, r"z +unreadable +the file is a link that leads out of the folder")
     (folder / "z.npy").unlink()
     os.symlink("nowhere.npy", folder / "z.npy")
-    refused(folder, r"z.npy: this is not a regular file")
+    refused(folder, r"z +unreadable +this is not a regular file")
     (folder / "z.npy").unlink()
     os.mkfifo(folder / "z.npy")  # opening it would wait for ever
-    refused(folder, r"z.npy: this is not a regular file")
+    refused(folder, r"z +unreadable +this is not a regular file")
+    (folder / "z.npy").unlink()
+    (folder / "z.npy").mkdir()
+    refused(folder, r"z +unreadable +this is not a regular file")
 
 
 def test_a_bag_that_changes_after_it_was_listed(tmp_path):
@@ -208,8 +224,25 @@ def test_a_bag_that_changes_after_it_was_listed(tmp_path):
     with pytest.raises(InvalidInput, match=r"bag a: tokens have shape \(2, 4\), not \(3, 4\)"):
         source.read(0)
     (folder / "a.npy").unlink()
-    with pytest.raises(InvalidInput, match="bag a: this is not a regular file"):
+    with pytest.raises(InvalidInput, match="bag a: this is not an npy file"):
         source.read(0)
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors", "parquet", "zarr3", "zarr3 zip"])
+def test_a_bag_that_is_gone_after_it_was_listed(tmp_path, kind):
+    folder = written(tmp_path / "bags", WRITERS[kind][0])
+    source = read(folder)
+    shutil.rmtree(folder)
+    with pytest.raises(InvalidInput, match="bag a: "):
+        source.read(0)
+
+
+def test_a_source_is_found_from_elsewhere(tmp_path, monkeypatch):
+    written(tmp_path / "bags", npz)
+    monkeypatch.chdir(tmp_path)
+    source = read(Path("bags"))
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(source.read(0).tokens, BAGS["a"])
 
 
 @pytest.mark.parametrize(
@@ -234,7 +267,9 @@ def test_npy_headers_that_lie(tmp_path):
     folder = written(tmp_path / "bags", npy)
     raw = (folder / "a.npy").read_bytes()
     (folder / "a.npy").write_bytes(raw.replace(b"(3, 4)", b"(9, 4)"))
-    refused(folder, r"a.npy: .*claims shape \(9, 4\) of float64, 288 bytes, but 96 are there")
+    refused(
+        folder, r"a +unreadable +.*claims shape \(9, 4\) of float64, 288 bytes, but 96 are there"
+    )
     (folder / "a.npy").write_bytes(raw + b"more")
     refused(folder, "but 100 are there")
 
@@ -326,6 +361,9 @@ def test_parquet_columns(tmp_path):
         (pd.DataFrame({"p": [1.0, None]}), "NaN"),
         (pd.DataFrame({"p": pd.array([True, None], dtype="boolean")}), "values that are missing"),
         (pd.DataFrame(), "numeric column"),
+        (pd.DataFrame({"p": [1.0], "label": [1]}), "column label is called as a label or the name"),
+        (pd.DataFrame({"p": [1.0], "y": [True]}), "column y is called as a label"),
+        (pd.DataFrame({"Slide ID": [7], "p": [1.0]}), "column Slide ID is called as"),
     ]:
         frame.to_parquet(path)
         refused(tmp_path, words)
@@ -382,12 +420,12 @@ def test_old_zarr_metadata_that_lie(tmp_path, change, words):
 def test_zarr_stores_that_are_none(tmp_path):
     folder = written(tmp_path / "bags", zarr_of(3))
     os.symlink(tmp_path, folder / "a.zarr" / "c" / "out")
-    refused(folder, r"a.zarr: there is a link in the store")
+    refused(folder, r"a +unreadable +there is a link in the store")
     shutil.rmtree(folder / "a.zarr" / "c")
-    refused(folder, r"a.zarr: the array has no numbers")
+    refused(folder, r"a +unreadable +the array has no numbers")
     shutil.rmtree(folder / "a.zarr")
     (folder / "a.zarr").mkdir()
-    refused(folder, r"a.zarr: this is not a zarr store, or it has no array")
+    refused(folder, r"a +unreadable +this is not a zarr store, or it has no array")
     shutil.rmtree(folder)
     folder.mkdir()
     with (
@@ -430,6 +468,19 @@ def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch, module, kind)
     folder = written(tmp_path / "bags", WRITERS[kind][0])
     monkeypatch.setitem(sys.modules, module, None)
     refused(folder, rf"needs {module.split('.')[0]} .pip install 'sparsetoken\[bags\]'")
+
+
+def test_labels_of_every_format(tmp_path):
+    """A table may call a bag as its file is called."""
+    for kind, ending in {
+        "zarr3 zip": "zarr.zip",
+        "zarr3": "zarr",
+        "safetensors": "safetensors",
+    }.items():
+        folder = written(tmp_path / ending, WRITERS[kind][0])
+        table = pd.DataFrame({"bag": [f"{name}.{ending}" for name in BAGS], "label": [1, 0, 1]})
+        collection = st.open_bags(folder, labels=table)
+        assert collection.names == tuple(BAGS) and collection.labels.tolist() == [1, 0, 1]
 
 
 def test_what_is_no_folder_of_bags(tmp_path):

@@ -74,7 +74,22 @@ def test_a_damaged_index(folder):
 
 def test_damaged_tensors_are_named(folder):
     (folder / "d.pt").write_bytes(b"")
-    with pytest.raises(InvalidInput, match=r"bags: d.pt: this is not a file of torch.save"):
+    with pytest.raises(InvalidInput, match=r"d +unreadable +this is not a file of torch.save"):
+        st.load_bags(folder)
+
+
+def test_a_link_has_an_index_of_its_own(folder):
+    os.symlink("a.pt", folder / "same.pt")
+    np.savez(folder / "same.index.npz", PLACES + 1)
+    source, _ = st.READERS.make("slideflow").read(folder)
+    assert source.names == ("a", "b.c", "d", "same")
+    np.testing.assert_array_equal(source.read(3).tokens, TOKENS)
+    np.testing.assert_array_equal(source.coordinates(3), PLACES + 1)
+
+
+def test_beside_other_kinds_of_bags_nobody_knows(folder):
+    (folder / "x.h5").write_bytes(b"")
+    with pytest.raises(InvalidInput, match=r"1 of .h5, 3 of .pt, 1 of .npy, 1 of .npz"):
         st.load_bags(folder)
 
 

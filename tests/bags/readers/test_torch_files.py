@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.bags.readers.file_bags import ArrayFiles
+from sparsetoken.bags.readers.array_files import ArrayFiles
 from sparsetoken.bags.readers.pickled_tensors import MOST_PICKLE, pickled_tensors
 from sparsetoken.bags.readers.torch_files import TorchFile
 from sparsetoken.support.errors import InvalidInput
 
 DATA = Path(__file__).parent / "data"
 TOKENS = np.arange(15.0).reshape(5, 3)
-FILES = ArrayFiles(DATA, TorchFile())
+FILES = ArrayFiles(TorchFile())
 
 
 def global_(name):
@@ -67,7 +67,7 @@ def saved(path, body, storages=None, byteorder=b"little", packing=zipfile.ZIP_ST
 
 
 def read(path):
-    files = ArrayFiles(path.parent, TorchFile())
+    files = ArrayFiles(TorchFile())
     shape, tokens = files.shape(path), files.tokens(path)
     assert tokens.shape == shape
     return tokens
@@ -331,7 +331,9 @@ def test_folders_of_clam(tmp_path):
     bags, labels = st.load_bags(tmp_path)
     np.testing.assert_array_equal(bags.tokens, np.vstack([TOKENS, TOKENS]))
     (tmp_path / "h5_files").mkdir()
-    assert not reader.can_read(tmp_path)
+    assert reader.can_read(tmp_path)
+    (tmp_path / "h5_files" / "a.h5").write_bytes(b"")
+    assert not reader.can_read(tmp_path) and st.READERS.make("clam").can_read(tmp_path)
 
 
 def test_a_source_reads_no_numbers_until_asked(tmp_path):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sparsetoken as st
@@ -89,24 +91,58 @@ class Hostile:
 def test_labels_that_are_none(folder, tmp_path):
     path = folder / "labels" / "b.npy"
     for content, words in [
-        (np.array([0, 1]), r"labels/b.npy: a label must be one number or word.*shape \(2,\)"),
+        (np.array([0, 1]), r"one number or word.*shape \(2,\)"),
         (np.array([]), "a label must be one number or word"),
         (np.array([1j]), "a label must be one number or word"),
     ]:
         np.save(path, content)
-        with pytest.raises(InvalidInput, match=words):
-            source_of(folder)
+        unlabelled(folder, b=words)
     np.save(path, np.array([Hostile(tmp_path / "made")], object), allow_pickle=True)
-    with pytest.raises(InvalidInput, match=r"labels/b.npy: .* unpickled, which is never done"):
-        source_of(folder)
+    unlabelled(folder, b="unpickled, which is never done")
     assert not (tmp_path / "made").exists()
     path.write_bytes(b"")
-    with pytest.raises(InvalidInput, match=r"labels/b.npy: this is not an npy file"):
-        source_of(folder)
+    unlabelled(folder, b="this is not an npy file")
     path.unlink()
-    (folder / "labels" / "c.npy").unlink()
-    with pytest.raises(InvalidInput, match=r"labels/b.npy is missing .and 1 more"):
-        source_of(folder)
+    unlabelled(folder, b="it is missing")
+    np.save(folder / "features" / "a.npy", np.ones((2, 3, 4)))
+    unlabelled(folder, b="it is missing", a="tokens must have shape")
+    for name in "ac":
+        (folder / "labels" / f"{name}.npy").unlink()
+    assert source_of(folder)[1] is None
+
+
+def unlabelled(folder, **words):
+    """All other bags have their labels, in order; these have problems."""
+    source, labels = source_of(folder)
+    assert source.names == tuple(name for name in LENGTHS if name not in words)
+    assert labels.tolist() == [1 if name == "b" else 0 for name in source.names]
+    problems = {problem.bag: problem for problem in source.problems}
+    assert set(problems) == set(words)
+    for name, part in words.items():
+        assert re.search(part, problems[name].explanation)
+        kind = "unreadable" if "tokens" in part else "unlabelled"
+        assert problems[name].problem == kind
+    with pytest.raises(InvalidInput, match=rf"b +unlabelled +labels/b.npy: .*{words['b']}"):
+        st.open_bags(folder)
+    collection = st.open_bags(folder, leave_out=True)
+    assert collection.names == source.names and collection.labels.tolist() == labels.tolist()
+    assert len(collection.problems) == len(words)
+
+
+def test_labels_reach_the_collection_unless_a_table_has_them(folder):
+    assert st.open_bags(folder).labels.tolist() == [0, 1, 0]
+    table = pd.DataFrame({"bag": ["c.npy", "a", "b"], "label": ["z", "x", "y"]})
+    assert st.open_bags(folder, labels=table).labels.tolist() == ["x", "y", "z"]
+
+
+def test_a_link_has_a_label_and_places_of_its_own(folder):
+    os.symlink("a.npy", folder / "features" / "d.npy")
+    np.save(folder / "labels" / "d.npy", 7)
+    np.save(folder / "coords" / "d.npy", np.full((2, 2), 9))
+    source, labels = source_of(folder)
+    assert source.names == ("a", "b", "c", "d") and labels.tolist() == [0, 1, 0, 7]
+    np.testing.assert_array_equal(source.read(3).tokens, tokens("a"))
+    np.testing.assert_array_equal(source.coordinates(3), np.full((2, 2), 9))
 
 
 def test_features_of_two_kinds(tmp_path):
@@ -119,19 +155,22 @@ def test_features_of_two_kinds(tmp_path):
 
 def test_features_that_cannot_be_read(folder):
     np.save(folder / "features" / "b.npy", np.ones((2, 3, 4)))
-    with pytest.raises(InvalidInput, match=r"b.npy: tokens must have shape .* got \(2, 3, 4\)"):
-        source_of(folder)
     (folder / "features" / "c.npy").write_bytes(b"hello")
-    with pytest.raises(InvalidInput, match=r"b.npy.*and 1 more that cannot be read"):
-        source_of(folder)
+    source, labels = source_of(folder)
+    assert source.names == ("a",) and labels.tolist() == [0]
+    assert [problem[:2] for problem in source.problems] == [
+        ("b", "unreadable"),
+        ("c", "unreadable"),
+    ]
+    assert "tokens must have shape" in source.problems[0].explanation
+    assert "not an npy file" in source.problems[1].explanation
 
 
 def test_links_out_of_the_folder(folder, tmp_path):
     np.save(tmp_path / "secret.npy", np.ones(1))
     (folder / "labels" / "a.npy").unlink()
     os.symlink(tmp_path / "secret.npy", folder / "labels" / "a.npy")
-    with pytest.raises(InvalidInput, match=r"labels/a.npy: the file is a link that leads out"):
-        source_of(folder)
+    assert "labels/a.npy: the file is a link that leads out" in str(source_of(folder)[0].problems)
 
 
 def test_other_folders_are_not_of_torchmil(tmp_path):

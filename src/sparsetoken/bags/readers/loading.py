@@ -1,7 +1,7 @@
 """`load_bags`: whichever reader recognises a file or folder reads it.
 
-`READERS` has a name for each layout; a class that is registered there is known to `load_bags` and
-to the command line:
+`READERS` has a name for each layout; a class that is registered there is known to `load_bags`, to
+`open_bags` and to the command line:
 
     class Folder:  # a reader of your own
         layout = "folders of npy files, a bag each"
@@ -9,12 +9,16 @@ to the command line:
         def read(self, path): ...  # Bags or a BagSource, and labels or None
 
     st.READERS.register("folder", Folder)
+
+What cannot be read of a folder is listed in the `problems` of its `BagSource`.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,10 +30,13 @@ from sparsetoken.bags.readers.clam_pt import ClamTensors
 from sparsetoken.bags.readers.npz import Npz
 from sparsetoken.bags.readers.one_file_a_bag import OneFileABag
 from sparsetoken.bags.readers.slideflow import Slideflow
+from sparsetoken.bags.readers.slides import Clam, Hdf5, Stamp, Trident
 from sparsetoken.bags.readers.torchmil import Torchmil
-from sparsetoken.bags.source import BagSource
+from sparsetoken.bags.source import BagSource, Problem
 from sparsetoken.model.names import Names
 from sparsetoken.support.errors import InvalidInput
+
+_SHOWN = 20  # problems in an error: what a person reads at once
 
 
 class Reader(Protocol):
@@ -50,12 +57,16 @@ class Reader(Protocol):
 
 
 READERS: Names[Reader] = Names(
-    "reader",
+    "layout",
     {
         "npz": Npz,
+        "clam": Clam,
         "clam-pt": ClamTensors,
-        "torchmil": Torchmil,
+        "trident": Trident,
+        "stamp": Stamp,
         "slideflow": Slideflow,
+        "torchmil": Torchmil,
+        "hdf5": Hdf5,
         "one-file-a-bag": OneFileABag,
     },
 )
@@ -69,8 +80,10 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
     path : str or path
         An npz file: X (n, L, d), or X (N, d) and offsets (n + 1,), where bag i is
         X[offsets[i]:offsets[i + 1]]; labels y (n,) if any. An array `mask` (n, L) of truth values
-        may say which tokens of a three-dimensional X count. Other arrays are ignored. Or whatever
-        else `READERS` knows.
+        may say which tokens of a three-dimensional X count. Other arrays are ignored. Or a folder
+        of CLAM, TRIDENT, STAMP, Slideflow or torchmil; a folder with a file for each bag (.h5, .pt,
+        .npy, .npz, .safetensors, .parquet, .zarr); whatever else `READERS` knows. `open_bags` has
+        labels from tables and leaves bags where they are.
 
     Returns
     -------
@@ -93,13 +106,51 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
     ([1, 2], [0, 1])
     """
     with naming(path) as place:
-        readers = [READERS.make(name) for name in READERS]
-        for reader in readers:
-            if reader.can_read(place):
-                bags, labels = reader.read(place)
-                return LabelledBags(bags.load(), labels)
-        layouts = "; ".join(reader.layout for reader in readers)
-        raise InvalidInput(f"bags must be in a layout that is known ({layouts}), this is not")
+        bags, labels = reader_of(place).read(place)
+        if problems := problems_of(bags):
+            raise InvalidInput(problem_text(problems))
+        return LabelledBags(bags.load(), labels)
+
+
+def reader_of(
+    path: Path, layout: str | None = None, options: Mapping[str, Any] | None = None
+) -> Reader:
+    """The reader of that layout, or the one that recognises what is there; with its options."""
+    if layout is None:
+        readers = {name: READERS.make(name) for name in READERS}
+        known = [name for name, reader in readers.items() if reader.can_read(path)]
+        if not known:
+            layouts = "; ".join(reader.layout for reader in readers.values())
+            raise InvalidInput(f"bags must be in a layout that is known ({layouts}), this is not")
+        if len(known) > 1:
+            layouts = "; ".join(f"{name}: {readers[name].layout}" for name in known)
+            raise InvalidInput(f"several layouts are recognised ({layouts}): layout must name one")
+        layout = known[0]
+    reader = READERS.make(layout, **(options or {}))
+    for option in options or {}:
+        if option not in inspect.signature(READERS[layout]).parameters:
+            raise InvalidInput(f"{option} names a column of a table: labels must be given, too")
+    return reader
+
+
+def problems_of(bags: Bags | BagSource) -> tuple[Problem, ...]:
+    """What a reader met and could not take."""
+    return bags.problems if isinstance(bags, BagSource) else ()
+
+
+def problem_text(problems: Sequence[Problem]) -> str:
+    """All that is wrong, counted; and a table of the first."""
+    counts = Counter(problem.problem for problem in problems)
+    numbers = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    lines = [f"{len(problems)} bags cannot be taken ({numbers}); leave_out goes on without them"]
+    widths = [max(len(row[k]) for row in problems[:_SHOWN]) for k in range(2)]
+    lines += [
+        f"  {bag.ljust(widths[0])}  {kind.ljust(widths[1])}  {words}"
+        for bag, kind, words in problems[:_SHOWN]
+    ]
+    if len(problems) > _SHOWN:
+        lines.append(f"  and {len(problems) - _SHOWN} more")
+    return "\n".join(lines)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.bags.readers.file_bags import inside
+from sparsetoken.bags.readers.label_tables import is_name_or_label
 from sparsetoken.bags.readers.untrusted import check_memory, foreign, free_memory
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -30,15 +30,13 @@ _WORDS = 4  # bytes of the magic word at both ends
 class ParquetFiles:
     """Features are all numeric columns but x and y (coord_x and coord_y, …) and pandas' index.
 
-    Columns of words are ignored. A number that is no feature, an identity or a label, does not
-    belong into such a file.
+    Columns of words are ignored. Numbers that are called as labels and names of bags are (label,
+    bag_id, slide, …) are refused: whoever learns from them learns nothing.
     """
-
-    folder: Path
 
     def shape(self, path: Path) -> tuple[int, int]:
         """Tokens and dimensions, from the footer alone."""
-        with _opened(inside(self.folder, path)) as file:
+        with _opened(path) as file:
             features, _ = _columns(file.schema_arrow)
             rows = int(file.metadata.num_rows)
         if rows < 1:
@@ -46,11 +44,11 @@ class ParquetFiles:
         return rows, len(features)
 
     def tokens(self, key: Any) -> NDArray[Any]:
-        with _opened(inside(self.folder, key)) as file:
+        with _opened(key) as file:
             return _numbers(file, _columns(file.schema_arrow)[0])
 
     def coordinates(self, key: Any) -> FloatArray | None:
-        with _opened(inside(self.folder, key)) as file:
+        with _opened(key) as file:
             places = _columns(file.schema_arrow)[1]
             return _numbers(file, places).astype(np.float64) if places else None
 
@@ -58,9 +56,9 @@ class ParquetFiles:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     parquet = _parquet()
-    if path.stat().st_size < 2 * _WORDS:
-        raise InvalidInput(f"this is not {_KIND}: it has {path.stat().st_size} bytes")
     with foreign(_KIND, library=True):
+        if path.stat().st_size < 2 * _WORDS:
+            raise InvalidInput(f"this is not {_KIND}: it has {path.stat().st_size} bytes")
         file = parquet.ParquetFile(path)
     with file:
         yield file
@@ -92,6 +90,11 @@ def _columns(schema: Any) -> tuple[list[str], list[str]]:
     pair = next((pair for pair in _PLACES if set(pair) <= set(small)), ())
     places = [small[name] for name in pair]
     features = [name for name in numeric if name not in places]
+    for name in filter(is_name_or_label, features):
+        raise InvalidInput(
+            f"the column {name} is called as a label or the name of a bag is, not as a feature: "
+            "leave it out, or give it another name"
+        )
     if not features:
         raise InvalidInput(
             "a table must have a numeric column for each feature, got "

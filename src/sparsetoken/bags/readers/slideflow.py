@@ -1,4 +1,4 @@
-"""Folders of bags that Slideflow writes: <slide>.pt, and <slide>.index.npz with its tiles."""
+"""Folders of bags that Slideflow writes: SLIDE.pt, and SLIDE.index.npz with its tiles."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sparsetoken.bags.readers.file_bags import (
-    ArrayFiles,
+from sparsetoken.bags.readers.array_files import ArrayFiles, read_places
+from sparsetoken.bags.readers.folders import (
+    count_files,
     files_below,
     has_files,
     inside,
-    read_places,
     source_of,
 )
 from sparsetoken.bags.readers.npy_files import NpyFile, NpzFile
@@ -31,37 +31,34 @@ _ARRAY = "arr_0"  # the name that NumPy gives to an array without one
 class SlideflowFiles:
     """A tensor of a slide's tiles, and where they are: the centre of each, in pixels."""
 
-    folder: Path
-
     def shape(self, path: Path) -> tuple[int, int]:
         """Tokens and dimensions, from the header alone."""
-        return self._tensors().shape(path)
+        return ArrayFiles(TorchFile()).shape(path)
 
     def tokens(self, key: Any) -> NDArray[Any]:
-        return self._tensors().tokens(key)
+        return ArrayFiles(TorchFile()).tokens(key)
 
     def coordinates(self, key: Any) -> FloatArray | None:
         packed, plain = (key.with_name(key.stem + end) for end in (_INDEX, _PLAIN_INDEX))
         if packed.exists():
-            place, file = inside(self.folder, packed), NpzFile()
+            place, file = inside(key.parent, packed), NpzFile()
             if _ARRAY not in file.headers(place):
                 raise InvalidInput(f"{packed.name} must have the array {_ARRAY}")
             return read_places(file, place, _ARRAY)
         if plain.exists():
-            return read_places(NpyFile(), inside(self.folder, plain), "")
+            return read_places(NpyFile(), inside(key.parent, plain), "")
         return None
-
-    def _tensors(self) -> ArrayFiles:
-        return ArrayFiles(self.folder, TorchFile())
 
 
 class Slideflow:
-    """A folder of <slide>.pt, and <slide>.index.npz (or .npy) of which one at least is there."""
+    """A folder of SLIDE.pt, and SLIDE.index.npz (or .npy) of which one at least is there."""
 
-    layout = "folders of Slideflow with <slide>.pt and <slide>.index.npz"
+    layout = "a folder of Slideflow (SLIDE.pt and SLIDE.index.npz)"
 
     def can_read(self, path: Path) -> bool:
-        return has_files(path, (_INDEX, _PLAIN_INDEX)) and has_files(path, (".pt",))
+        if not (has_files(path, (_INDEX, _PLAIN_INDEX)) and has_files(path, (".pt",))):
+            return False
+        return not set(count_files(path)) - {".pt", ".npz", ".npy"}
 
     def read(self, path: Path) -> tuple[BagSource, None]:
-        return source_of(files_below(path, (".pt",)), SlideflowFiles(path)), None
+        return source_of(path, files_below(path, (".pt",)), SlideflowFiles()), None

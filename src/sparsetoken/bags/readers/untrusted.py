@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 import tokenize
 import zipfile
 import zlib
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.memory import machine_memory
 
 _MOST_MEMORY = 0.5  # part of this machine's memory that the arrays of a file may take
 _UNREADABLE: tuple[type[Exception], ...] = (
@@ -59,7 +59,7 @@ def foreign(kind: str, library: bool = False) -> Iterator[None]:
 
 def free_memory() -> float:
     """Bytes that the arrays of a file may take."""
-    return _MOST_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _MOST_MEMORY * machine_memory()
 
 
 def check_memory(name: str, shape: tuple[int, ...], itemsize: int, room: float) -> float:

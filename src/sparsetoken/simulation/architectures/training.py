@@ -29,10 +29,11 @@ from sparsetoken.simulation.architectures.models import (
     Parameters,
     Tensor,
 )
-from sparsetoken.simulation.devices import Device, to_numpy
+from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.tokens import TokenStream
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import one_of, whole
+from sparsetoken.support.devices import to_numpy
 from sparsetoken.support.errors import InvalidInput
 
 HELD_OUT = 0.2  # of the training samples: for epoch and ridge
