@@ -97,7 +97,8 @@ def open_bags(
         `bags`, `labels` (n,) or None, `groups` (n,) or None, and `problems`: a table of the bags
         that were left out, which are missing (a row without a file), doubled (two files of one
         name, two rows that contradict each other), unlabelled (a file without a row or with an
-        empty cell in it, or without a label where others have one) or unreadable (damaged, or of another dimension than most).
+        empty cell in it, or without a label where others have one) or unreadable (damaged, or of
+        another dimension than most).
 
     Raises
     ------
