@@ -50,8 +50,8 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
-        "stacks summary bags source repeats mixture units training_data token_maps noise whitening "
-        "poolings statistics "
+        "stacks summary bags walking source repeats mixture units training_data token_maps noise "
+        "whitening poolings statistics "
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),

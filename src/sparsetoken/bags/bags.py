@@ -6,7 +6,7 @@ over bags, by parts of a few megabytes (`run`), which may as well be read from d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,7 +91,8 @@ class Bags(Groups):
         if len(dims) > 1:
             raise InvalidInput(f"all bags must have the same dimension, got {sorted(dims)}")
         offsets = _ends([len(array) for array in arrays])
-        return cls(_finite(np.concatenate(arrays)), offsets)._checked()
+        tokens = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return cls(_finite(tokens), offsets)._checked()
 
     @classmethod
     def of_flat(cls, tokens: Any, offsets: ArrayLike) -> Bags:
@@ -155,6 +156,11 @@ class Bags(Groups):
     def room(self) -> int:
         """Numbers that what is made of the bags together may take."""
         return _ROOM
+
+    @property
+    def fits(self) -> bool:
+        """Whether all bags can be in memory at once."""
+        return True
 
     @cached_property
     def summary(self) -> BagSummary:
@@ -224,7 +230,12 @@ class Walked(Protocol):
     @property
     def room(self) -> int: ...
 
+    @property
+    def fits(self) -> bool: ...
+
     def __len__(self) -> int: ...
+
+    def __getitem__(self, chosen: Any) -> Walked: ...
 
     def count(self, weights: FloatArray) -> int: ...
 
@@ -284,6 +295,23 @@ class SummaryKernel:
 def summary_of(bags: Walked) -> BagSummary:
     """Range and moments of each bag, in one pass."""
     return BagSummary.of(bags.run(SummaryKernel(len(bags), bags.dim))["table"])
+
+
+@dataclass(frozen=True, eq=False)
+class ValueKernel:
+    """Numbers of each bag or of each token, side by side."""
+
+    values: Callable[[Bags], FloatArray]
+    words: str
+
+    def of_part(self, bags: slice) -> ValueKernel:
+        return self
+
+    def __call__(self, part: Bags, device: str | None) -> FloatArray:
+        return self.values(part)
+
+    def combined(self, results: Iterable[tuple[slice, FloatArray]]) -> Arrays:
+        return {"values": np.concatenate([values for _, values in results])}
 
 
 class LabelledBags(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.bags.bags import Bags, scikit_learn_checks
+from sparsetoken.bags.bags import Bags, ValueKernel, Walked, scikit_learn_checks
 from sparsetoken.bags.training import BagModel, Recipe, Trained, train
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.support.arrays import FloatArray, IntArray
@@ -32,7 +32,7 @@ class OneAgainstRest:
     @classmethod
     def train(
         cls,
-        bags: Bags,
+        bags: Walked,
         classes: NDArray[Any],
         index: IntArray,
         weights: FloatArray,
@@ -54,8 +54,11 @@ class OneAgainstRest:
     def models(self) -> tuple[BagModel, ...]:
         return tuple(each.model for each in self.trained)
 
-    def scores(self, bags: Bags) -> FloatArray:
+    def scores(self, bags: Walked) -> FloatArray:
         """Of the second of two labels (n,), or of each of several (n, k)."""
+        return bags.run(ValueKernel(self._scores, "scores"))["values"]
+
+    def _scores(self, bags: Bags) -> FloatArray:
         columns = [model.scores(bags) for model in self.models]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
 

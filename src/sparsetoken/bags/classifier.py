@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,10 +13,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsetoken.bags.bags import Bags, is_ragged, read_labels, scikit_learn_checks, signal_of
+from sparsetoken.bags.bags import (
+    Bags,
+    ValueKernel,
+    Walked,
+    is_ragged,
+    read_labels,
+    scikit_learn_checks,
+    signal_of,
+)
 from sparsetoken.bags.classes import OneAgainstRest, bag_weights
 from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Pooling
+from sparsetoken.bags.source import BagSource, as_bags
 from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training import BagModel, Recipe
 from sparsetoken.bags.units import TARGETS
@@ -52,9 +61,15 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> BagClassifier:
         """Learn from bags X (see the class) with labels y of two kinds or more.
 
+        X may be a `BagSource`: then four passes over its files are made, more where features of
+        all bags do not fit into `BagSource.walked(memory=…)`. Joint training, tokens side by side
+        and token maps need all bags in memory, and load them.
+
         Bags of one of the `groups` (n,) are never split between folds.
         """
         bags, who = self._bags(X, mask, reset=True), type(self).__name__
+        if self._pooling.in_memory or self.token_map is not None:
+            bags = bags.load()
         classes, index = read_labels(y, len(bags), who)
         signal = signal_of(classes, self.positive, who)
         weights = bag_weights(who, sample_weight, self.class_weight, classes, index)
@@ -129,16 +144,16 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return None
         return self.classes_.tolist()[signal_of(self.classes_, self.positive, type(self).__name__)]
 
-    def _bags(self, X: Any, mask: Any, reset: bool = False) -> Bags:
+    def _bags(self, X: Any, mask: Any, reset: bool = False) -> Walked:
         """Checked input; flat rows as scikit-learn checks them."""
         if not reset:
             check_is_fitted(self)
         check_parameters(type(self).__name__, self.get_params(deep=False))
-        if not isinstance(X, Bags) and not is_ragged(X) and getattr(X, "ndim", 0) != 3:
+        if not isinstance(X, Bags | BagSource) and not is_ragged(X) and getattr(X, "ndim", 0) != 3:
             with scikit_learn_checks():
                 X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32, np.float16])
             return Bags.of(X, mask, self.n_tokens)
-        bags = Bags.of(X, mask)
+        bags = as_bags(X, mask)
         width = bags.dim * self.n_tokens
         if reset:
             self.n_features_in_ = width
@@ -161,7 +176,15 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The label is the second of two if none is given; of several one must be.
         """
         bags = self._bags(X, mask)
-        return bags.split(self._model(label).contributions(bags))
+        return self._by_bags(bags, self._model(label).contributions, "contributions")
+
+    @staticmethod
+    def _by_bags(
+        bags: Walked, values: Callable[[Bags], FloatArray], words: str
+    ) -> list[FloatArray]:
+        """Values of all tokens, by bags: arrays (L_i,)."""
+        found = bags.run(ValueKernel(values, words))["values"]
+        return np.split(found, np.cumsum(bags.lengths)[:-1])
 
     def token_values(self, X: Any, mask: Any = None, label: Any = None) -> dict[str, Any]:
         """All that is known of each token, by name: lists of arrays (L_i,)."""

@@ -180,7 +180,7 @@ class AttentionClassifier(BagClassifier):
         """
         bags = self._bags(X, mask)
         model = self._model(label)
-        return bags.split(model.attention(bags))
+        return self._by_bags(bags, model.attention, "attention")
 
     def score_tokens(self, X: Any, mask: Any = None, label: Any = None) -> list[FloatArray]:
         """⟨query, token⟩ of each bag's tokens, whitened: where the classifier looks.
@@ -189,7 +189,7 @@ class AttentionClassifier(BagClassifier):
         """
         bags = self._bags(X, mask)
         model = self._model(label)
-        return bags.split(model.levels(bags))
+        return self._by_bags(bags, model.levels, "levels")
 
     def token_values(self, X: Any, mask: Any = None, label: Any = None) -> dict[str, Any]:
         """All that is known of each token, by name: lists of arrays (L_i,)."""

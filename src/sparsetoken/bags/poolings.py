@@ -33,7 +33,7 @@ from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Whitening
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
-from sparsetoken.support.arrays import FloatArray, IntArray
+from sparsetoken.support.arrays import Array, FloatArray, IntArray, floats
 from sparsetoken.support.errors import InvalidInput
 
 # Of mapped tokens that occur in many bags: held-out bags are too easy where all tokens of a bag
@@ -113,18 +113,19 @@ class FeatureKernel:
         pooled = self._room()
         for stack in part.stacks(device):
             along, own = stack.on_device(self.along), self.which[:, stack.index].T  # (k, f)
-            logits = np.concatenate(
-                [stack.numbers(tokens @ along) for tokens in stack.pieces()], axis=1
-            )
-            logits = np.take_along_axis(logits, own[:, None], axis=2).swapaxes(1, 2)  # (k, f, L)
-            for place, sharpness in enumerate(self.sharpnesses):
-                weights = stack.on_device(self.weighting.weights(sharpness * logits))
-                sums, start = 0.0, 0
-                for tokens in stack.pieces():
-                    end = start + tokens.shape[1]
-                    sums = sums + weights[:, :, start:end] @ tokens
-                    start = end
-                pooled[:, place, stack.index] = stack.numbers(sums).swapaxes(0, 1)
+            pieces = [tokens @ along for tokens in stack.pieces()]
+            space, _ = floats(pieces[0])
+            logits = _chosen(space.concat(pieces, axis=1), own).swapaxes(1, 2)  # (k, f, L)
+            weights = space.concat(
+                [self.weighting.weights(sharpness * logits) for sharpness in self.sharpnesses],
+                axis=1,
+            )  # (k, s·f, L)
+            sums, start = 0.0, 0
+            for tokens in stack.pieces():
+                end = start + tokens.shape[1]
+                sums, start = sums + weights[:, :, start:end] @ tokens, end
+            shape = (len(stack.index), *pooled.shape[1::-1], part.dim)
+            pooled[:, :, stack.index] = stack.numbers(sums).reshape(shape).transpose(2, 1, 0, 3)
         return pooled
 
     def combined(self, results: Iterable[tuple[slice, FloatArray]]) -> Arrays:
@@ -137,6 +138,14 @@ class FeatureKernel:
         """For what is pooled, not written yet."""
         features, count = self.which.shape
         return np.empty((features, len(self.sharpnesses), count, len(self.along)))
+
+
+def _chosen(logits: Array, own: IntArray) -> Array:
+    """Of logits (k, L, q) by all queries, those by the queries (k, f) of each bag."""
+    if np.all(own == own[0]):
+        return logits[:, :, own[0].tolist()]
+    rows = [logits[place][:, queries] for place, queries in enumerate(own.tolist())]
+    return floats(logits)[0].stack(rows)
 
 
 def refined(
@@ -330,6 +339,9 @@ class Attending(Pooling):
     @property
     def in_memory(self) -> bool:
         return self.joint
+
+    def suits(self, bags: Walked) -> bool:
+        return bags.fits or not self.joint
 
     def candidates(
         self, jobs: Sequence[Job], sharpnesses: Sequence[float]

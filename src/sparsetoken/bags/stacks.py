@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from sparsetoken.support.arrays import Array, FloatArray, IntArray
 from sparsetoken.support.devices import array_on, to_numpy
 
 _PART = 1 << 22  # numbers of a part, unless one bag has more: 8 to 32 megabytes
-_PIECE = 1 << 20  # numbers worked on at once: a few megabytes, which stay in a cache
+_PIECE = 1 << 18  # numbers worked on at once: two megabytes, which stay in a cache
+_DEVICE_PIECE = 1 << 25  # on a device, whose memory is all alike: enough to keep it busy
 
 
 def parts(lengths: IntArray, dim: int) -> Iterator[slice]:
@@ -51,9 +53,17 @@ class Stack:
     def pieces(self) -> Iterator[Array]:
         """All tokens in double precision (k, l, d): at once, or one long bag by its parts."""
         count, length, dim = self.tokens.shape
-        step = max(1, _PIECE // (count * dim))
+        step = max(1, _most(self.device) // (count * dim))
+        if step >= length:
+            yield self._whole
+            return
         for start in range(0, length, step):
             yield array_on(self.device, self.tokens[:, start : start + step])
+
+    @cached_property
+    def _whole(self) -> Array:
+        """All tokens: made, and moved to the device, once."""
+        return array_on(self.device, self.tokens)
 
     def on_device(self, values: FloatArray) -> Array:
         """Other numbers, where the tokens are."""
@@ -64,13 +74,18 @@ class Stack:
         return to_numpy(values)
 
 
+def _most(device: str | None) -> int:
+    """Numbers worked on at once."""
+    return _PIECE if device is None else _DEVICE_PIECE
+
+
 def stacks(
     tokens: NDArray[Any], offsets: IntArray, chosen: IntArray, device: str | None
 ) -> Iterator[Stack]:
     """Chosen bags of a part: tokens (N, d), bag i being tokens[offsets[i]:offsets[i + 1]]."""
     lengths, dim = np.diff(offsets)[chosen], tokens.shape[1]
     for length in np.unique(lengths):
-        alike, step = chosen[lengths == length], max(1, _PIECE // (int(length) * dim))
+        alike, step = chosen[lengths == length], max(1, _most(device) // (int(length) * dim))
         for start in range(0, len(alike), step):
             index = alike[start : start + step]
             if index[-1] - index[0] == len(index) - 1:  # next to each other: nothing is copied

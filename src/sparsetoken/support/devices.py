@@ -21,8 +21,10 @@ def array_on(device: str | None, values: Any, dtype: str = "float64") -> Array:
     """Numbers as an array of this floating type, on a device; None is NumPy."""
     if device is None:
         return np.asarray(values, dtype=dtype)
-    torch = load_torch()
-    return torch.from_numpy(np.array(values)).to(device).to(getattr(torch, dtype))
+    torch, array = load_torch(), np.asarray(values)
+    if not array.flags.writeable:  # torch has no such arrays
+        array = array.copy()
+    return torch.from_numpy(array).to(device).to(getattr(torch, dtype))
 
 
 def to_numpy(values: Array) -> FloatArray:

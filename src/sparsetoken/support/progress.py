@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -11,6 +11,31 @@ class Advance(Protocol):
     """One more is done, well or not."""
 
     def __call__(self, failed: bool = False) -> None: ...
+
+
+@contextmanager
+def byte_bar(total: int, text: str, show: bool) -> Iterator[Callable[[int], None]]:
+    """Yields a function that advances the bar by so many bytes; without `show` it does nothing."""
+    if not show:
+        yield lambda size: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        "{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    plain: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
+    with Progress(*columns, console=Console(stderr=True), **plain) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda size: bar.update(task, advance=size)
 
 
 @contextmanager

@@ -1,0 +1,308 @@
+"""Bags on disk: the same classifiers as from memory, whoever goes over them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparsetoken as st
+from clusters import dask_cluster
+from sparsetoken.bags import stacks, walking
+from sparsetoken.bags.bags import SummaryKernel
+
+KINDS = {
+    "pooled": st.PooledClassifier(),
+    "attention": st.AttentionClassifier(),
+    "cross": st.AttentionClassifier(reuse="cross"),
+    "split": st.AttentionClassifier(reuse="split"),
+    "hard": st.AttentionClassifier(weighting=st.HardMax()),
+    "unwhitened": st.AttentionClassifier(whiten=False),
+    "statistics": st.StatisticsClassifier(),
+    "whitened statistics": st.StatisticsClassifier(whiten=True, inverse_width=0.0),
+}
+
+
+@dataclass(frozen=True)
+class Npy:
+    """One npy file a bag."""
+
+    def tokens(self, key):
+        if os.environ.get("SPARSETOKEN_TEST_READS"):
+            with open(os.environ["SPARSETOKEN_TEST_READS"], "a") as log:
+                log.write(f"{Path(key).name}\n")
+        return np.load(key, allow_pickle=False)
+
+    def coordinates(self, key):
+        return None
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Many parts and pieces, as of bags that are large."""
+    monkeypatch.setattr(stacks, "_PART", 1000)
+    monkeypatch.setattr(stacks, "_PIECE", 300)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Ragged bags in files, and in memory; labels."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) % 2
+    bags = [rng.standard_normal((rng.integers(3, 40), 6)) * [1, 2, 3, 4, 5, 600] for _ in labels]
+    for bag, label in zip(bags, labels, strict=True):
+        bag[0] += 4.0 * label
+    bags = [bag.astype(np.float16) for bag in bags]
+    return write(tmp_path, bags), bags, labels
+
+
+def write(folder, bags):
+    paths = []
+    for number, bag in enumerate(bags):
+        paths.append(folder / f"{number}.npy")
+        np.save(paths[-1], bag)
+    lengths = np.array([len(bag) for bag in bags])
+    names = tuple(path.stem for path in paths)
+    return st.BagSource(names, lengths, bags[0].shape[1], tuple(paths), Npy())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_from_files_as_from_memory(stored, kind, small_parts):
+    source, bags, labels = stored
+    memory = KINDS[kind].fit(bags, labels)
+    wanted, scores = memory.coef_, memory.decision_function(bags)
+    settings = (memory.shrinkage_, memory.target_, memory.sharpness_, memory.ridge_)
+    streamed = KINDS[kind].fit(source, labels)
+    np.testing.assert_allclose(streamed.coef_, wanted, rtol=1e-10, atol=1e-10 * abs(wanted).max())
+    np.testing.assert_allclose(streamed.decision_function(source), scores, rtol=1e-9, atol=1e-9)
+    assert settings[:3] == (streamed.shrinkage_, streamed.target_, streamed.sharpness_)
+
+
+def test_little_memory_takes_more_passes_and_gives_the_same(stored, monkeypatch):
+    source, _, labels = stored
+    whole = st.AttentionClassifier().fit(source, labels)
+    passes = count_passes(monkeypatch)
+    st.AttentionClassifier().fit(source.walked(), labels)
+    assert passes == {"ranges and moments": 1, "covariances": 1, "queries": 1, "features": 1}
+    passes.clear()
+    little = st.AttentionClassifier().fit(source.walked(memory=30_000), labels)
+    assert passes["features"] > 5
+    np.testing.assert_allclose(little.coef_, whole.coef_, rtol=1e-10)
+
+
+def count_passes(monkeypatch):
+    """By what they are for."""
+    passes, walk = {}, st.BagSource._walk
+
+    def counted(self, kernel):
+        passes[kernel.words] = passes.get(kernel.words, 0) + 1
+        return walk(self, kernel)
+
+    monkeypatch.setattr(st.BagSource, "_walk", counted)
+    return passes
+
+
+def test_threads_and_this_thread_alone(stored, small_parts):
+    source, _, labels = stored
+    coefficients = [st.AttentionClassifier().fit(source.walked(executor=0), labels).coef_]
+    for workers in (1, 3):
+        with ThreadPoolExecutor(workers) as executor:
+            walked = source.walked(executor=executor)
+            coefficients.append(st.AttentionClassifier().fit(walked, labels).coef_)
+    for other in coefficients[1:]:
+        np.testing.assert_allclose(other, coefficients[0], rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_processes(stored, small_parts):
+    source, _, labels = stored
+    alone, two = (
+        st.AttentionClassifier().fit(source.walked(executor=executor), labels).coef_
+        for executor in (0, 2)
+    )
+    np.testing.assert_allclose(two, alone, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_dask_with_two_workers_killed(tmp_path, monkeypatch):
+    """Of three: what they had under way is done by the third."""
+    import distributed
+
+    h5py = pytest.importorskip("h5py")
+    monkeypatch.setattr(stacks, "_PART", 1000)
+    sample = st.Task(20, 2, 5.0).sample(90, 12, rng=0)
+    for number, tokens in enumerate(sample.tokens):
+        with h5py.File(tmp_path / f"{number:02}.h5", "w") as file:
+            file["features"] = tokens
+    source = st.open_bags(tmp_path).bags
+    wanted = st.AttentionClassifier().fit(source.walked(executor=0), sample.labels).coef_
+    assert len(source) == 90 and len(list(stacks.parts(source.lengths, source.dim))) > 20
+    walk = st.BagSource._walk
+    with dask_cluster(tmp_path, workers=3) as (address, (_, *workers)):
+        doomed = {"covariances": workers[0], "features": workers[1]}
+
+        def walk_and_kill(self, kernel):
+            for number, result in enumerate(walk(self, kernel)):
+                if number == 3 and kernel.words in doomed:
+                    doomed.pop(kernel.words).kill()
+                yield result
+
+        monkeypatch.setattr(st.BagSource, "_walk", walk_and_kill)
+        with distributed.Client(address, timeout=30) as client:
+            client.wait_for_workers(3, timeout=60)
+            walked = source.walked(executor=client.get_executor(pure=False))
+            found = st.AttentionClassifier().fit(walked, sample.labels).coef_
+    assert not doomed
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_results_come_in_order_and_not_too_many_ahead(monkeypatch):
+    monkeypatch.setattr(walking, "_AHEAD", 4)
+    started = []
+
+    def work(item):
+        started.append(item)
+        return item
+
+    with ThreadPoolExecutor(3) as executor:
+        for number, result in enumerate(walking.Walking(executor).results(work, range(50))):
+            assert result == number
+            assert len(started) <= number + 1 + 4
+    assert sorted(started) == list(range(50))
+
+
+def test_what_was_done_is_not_done_again(stored, tmp_path, monkeypatch):
+    """Stopped in the middle: the passes that were finished are not made again."""
+    source, _, labels = stored
+    kept = source.walked(kept_in=tmp_path / "kept")
+    wanted = st.AttentionClassifier().fit(source, labels).coef_
+    passes, walk = count_passes(monkeypatch), st.BagSource._walk
+
+    def stopped(self, kernel):
+        if kernel.words == "features":
+            raise KeyboardInterrupt
+        return walk(self, kernel)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(st.BagSource, "_walk", stopped)
+        st.AttentionClassifier().fit(kept, labels)
+    assert list(passes) == ["ranges and moments", "covariances", "queries"]
+    passes.clear()
+    fresh = source.walked(kept_in=tmp_path / "kept")
+    found = st.AttentionClassifier().fit(fresh, labels).coef_
+    assert list(passes) == ["features"]
+    np.testing.assert_array_equal(found, wanted)
+    passes.clear()
+    st.AttentionClassifier().fit(source.walked(kept_in=tmp_path / "kept"), 1 - labels)
+    assert "ranges and moments" not in passes and "covariances" in passes  # other noise
+    bag = np.load(source.keys[0])
+    np.save(source.keys[0], bag + 1)  # as many numbers, others
+    passes.clear()
+    st.AttentionClassifier().fit(source.walked(kept_in=tmp_path / "kept"), labels)
+    assert passes["ranges and moments"] == 1
+
+
+def test_a_damaged_result_of_a_pass_is_named(stored, tmp_path):
+    source, _, labels = stored
+    st.PooledClassifier().fit(source.walked(kept_in=tmp_path / "kept"), labels)
+    for path in (tmp_path / "kept").iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(st.InvalidInput, match=r"kept.*damaged, delete it"):
+        st.PooledClassifier().fit(source.walked(kept_in=tmp_path / "kept"), labels)
+
+
+def test_a_file_that_changes_is_named(stored):
+    source, _, labels = stored
+    np.save(source.keys[3], np.ones((2, 5)))
+    with pytest.raises(st.InvalidInput, match=r"bag 3: tokens have shape \(2, 5\)"):
+        st.PooledClassifier().fit(source, labels)
+    np.save(source.keys[3], np.full((source.lengths[3], 6), np.nan))
+    with pytest.raises(st.InvalidInput, match="bag 3: Input X contains NaN"):
+        st.PooledClassifier().fit(source, labels)
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"executor": -1}, "executor"),
+        ({"executor": "many"}, "executor must be None, a number of processes, or an executor"),
+        ({"memory": 0}, "memory"),
+        ({"kept_in": "/dev/null/x"}, "kept_in must be a folder"),
+    ],
+)
+def test_ways_that_are_not_there(stored, settings, words):
+    with pytest.raises(st.InvalidInput, match=words):
+        stored[0].walked(**settings)
+
+
+def test_joint_training_loads_what_fits(stored, monkeypatch):
+    source, _, labels = stored
+    assert st.ESTIMATORS.make("joint")._pooling.suits(source)
+    monkeypatch.setattr("sparsetoken.bags.source.machine_memory", lambda: 1000.0)
+    assert not st.ESTIMATORS.make("joint")._pooling.suits(source)
+    assert st.ESTIMATORS.make("attention")._pooling.suits(source)
+    with pytest.raises(st.InvalidInput, match="half of the memory"):
+        st.ESTIMATORS.make("joint").fit(source, labels)
+
+
+def test_tokens_by_bags(stored, small_parts):
+    source, bags, labels = stored
+    classifier = st.AttentionClassifier().fit(bags, labels)
+    for name, wanted in classifier.token_values(bags).items():
+        for one, other in zip(classifier.token_values(source)[name], wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+
+
+def test_some_bags_of_a_source_need_no_pass_for_what_is_known(stored, monkeypatch):
+    source, _, _ = stored
+    assert source.summary.mean.shape == (90, 6)
+    passes = count_passes(monkeypatch)
+    np.testing.assert_array_equal(source[10:20].summary.mean, source.summary.mean[10:20])
+    assert not passes
+
+
+def test_kernels_travel_with_their_part_alone(stored):
+    """A kernel that is sent with each part must not hold numbers of all bags."""
+    source, _, labels = stored
+    sent = []
+    original = st.BagSource._walk
+
+    def watched(self, kernel):
+        part, whole = kernel.of_part(slice(0, 1)), len(pickle.dumps(kernel))
+        sent.append((kernel.words, len(pickle.dumps(part)), whole))
+        return original(self, kernel)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(st.BagSource, "_walk", watched)
+        st.AttentionClassifier().fit(source, labels)
+    for words, part, whole in sent:
+        if words in ("queries", "features", "covariances"):
+            assert part < whole - 8 * 80  # at least a number a bag less
+
+
+def test_parts_hold_all_bags_once():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        lengths = rng.integers(1, 10 ** rng.integers(1, 7), rng.integers(1, 40))
+        spans = list(stacks.parts(lengths, int(rng.integers(1, 50))))
+        assert spans[0].start == 0 and spans[-1].stop == len(lengths)
+        assert all(a.stop == b.start for a, b in pairwise(spans))
+        assert all(span.stop > span.start for span in spans)
+
+
+def test_a_summary_is_that_of_the_tokens(stored, small_parts):
+    source, bags, _ = stored
+    kernel = SummaryKernel(len(source), source.dim)
+    assert replace(kernel, dim=6) == kernel
+    summary = source.summary
+    for number, bag in enumerate(bags):
+        tokens = bag.astype(float)
+        np.testing.assert_allclose(summary.mean[number], tokens.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(summary.deviation[number], tokens.std(axis=0), rtol=1e-10)
+        np.testing.assert_array_equal(summary.greatest[number], tokens.max(axis=0))
