@@ -111,5 +111,5 @@ def test_a_folder(tmp_path):
     np.testing.assert_array_equal(source.load().tokens, torch.cat(list(bags.values())).numpy())
     np.testing.assert_array_equal(source.coordinates(1), bags["b"][:, :2].double().numpy())
     torch.save(bags["a"], tmp_path / "a.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(InvalidInput, match="a +unreadable +this is torch's format from before"):
+    with pytest.raises(InvalidInput, match=r"a +unreadable +this is torch's format from before"):
         st.load_bags(tmp_path)
