@@ -22,6 +22,9 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
+from sparsetoken.bags.readers.airr import Airr
+from sparsetoken.bags.readers.anndata_file import AnnDataFile
+from sparsetoken.bags.readers.long_table import LongTable
 from sparsetoken.bags.readers.npz import Npz
 from sparsetoken.bags.source import BagSource
 from sparsetoken.model.names import Names
@@ -45,7 +48,9 @@ class Reader(Protocol):
         ...
 
 
-READERS: Names[Reader] = Names("reader", {"npz": Npz})
+READERS: Names[Reader] = Names(  # the first that recognises a file reads it
+    "reader", {"npz": Npz, "anndata": AnnDataFile, "airr": Airr, "long-table": LongTable}
+)
 
 
 def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
