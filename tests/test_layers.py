@@ -53,7 +53,9 @@ ROOMS = {
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
         "measured anchors forecast findings estimate pilot saved_models storage"
     ).split(),
-    "bags/readers": "npz loading".split(),
+    "bags/readers": (
+        "npz tables delimited parquet long_table anndata_file kmers airr loading"
+    ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags scoring explorer studies".split(),
 }
@@ -89,6 +91,8 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "werkzeug": {"app/server.py", "app/explore.py"},
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
+    "h5py": {"bags/readers/anndata_file.py"},
+    "pyarrow": {"bags/readers/parquet.py"},
     "sklearn": {
         f"bags/{name}.py"
         for name in ("bags training_data token_maps classes classifier comparison storage".split())

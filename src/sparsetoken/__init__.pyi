@@ -15,9 +15,13 @@ from .bags.estimators import VectorizedClassifier as VectorizedClassifier
 from .bags.findings import Pilot as Pilot
 from .bags.forecast import PilotPlan as PilotPlan
 from .bags.pilot import estimate_task as estimate_task
+from .bags.readers.airr import Airr as Airr
+from .bags.readers.anndata_file import AnnDataFile as AnnDataFile
+from .bags.readers.kmers import KmerEncoder as KmerEncoder
 from .bags.readers.loading import READERS as READERS
 from .bags.readers.loading import Reader as Reader
 from .bags.readers.loading import load_bags as load_bags
+from .bags.readers.long_table import LongTable as LongTable
 from .bags.source import BagFormat as BagFormat
 from .bags.source import BagSource as BagSource
 from .bags.storage import load_classifier as load_classifier

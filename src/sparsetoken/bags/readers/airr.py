@@ -47,6 +47,14 @@ class Airr:
     without a sequence, and those that `productive` says are not, are left out. The default encoder
     counts k-mers of kinds of amino acids: it shows what a repertoire holds, a trained one more.
     `bag_column` and `label_column` are columns of metadata.tsv, or of the one table.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("r1", "r2"):
+    ...         _ = Path(folder, f"{name}.tsv").write_text("junction_aa\\nCASSF\\nCAWTF\\n")
+    ...     source, labels = Airr(encoder=KmerEncoder(k=2)).read(Path(folder))
+    >>> source.names, source.lengths.tolist(), source.dim, labels
+    (('r1', 'r2'), [2, 2], 36, None)
     """
 
     encoder: Encoder = field(default_factory=KmerEncoder)
@@ -111,6 +119,7 @@ class Airr:
             )
         keys, lengths = [], []
         for table in tables:
+            _check_inside(table, folder)
             try:
                 key = Repertoire(str(table), self._column(Dialect.of(table).names))
                 lengths.append(len(key.sequences()))
@@ -248,14 +257,11 @@ def _check_letters(words: NDArray[Any], kept: NDArray[Any], before: int) -> None
 
 def _tables(folder: Path) -> list[Path]:
     """Tables of repertoires in a folder and below it, in order of their names."""
-    tables = sorted(
+    return sorted(
         table
         for table in folder.rglob("*.tsv")
         if table.is_file() and table.name not in _METADATA and not table.name.startswith(".")
     )
-    for table in tables:
-        _check_inside(table, folder)
-    return tables
 
 
 def _check_inside(place: Path, folder: Path) -> None:

@@ -31,6 +31,9 @@ class AnnDataFile:
 
     `bag_column` and `label_column` name columns of obs where their names do not tell. Tokens are
     the rows of X, of a `layer`, or of an embedding in `obsm` such as "X_pca".
+
+    >>> reader = AnnDataFile(bag_column="donor_id", label_column="disease", obsm="X_pca")
+    >>> source, labels = reader.read(Path("cells.h5ad"))  # doctest: +SKIP
     """
 
     bag_column: str | None = None
@@ -254,17 +257,15 @@ def _own(group: Any, name: str) -> Any:
 
     if name not in group:
         raise InvalidInput(f"{name} is missing")
-    parent = group
-    for part in name.split("/"):
-        if isinstance(parent.get(part, getlink=True), h5py.ExternalLink):
-            raise InvalidInput(f"{name} leads to another file, which is not followed")
-        parent = parent[part]
-    if isinstance(parent, h5py.Dataset):
-        if parent.is_virtual or parent.external:
+    node = group[name]
+    if node.file.filename != group.file.filename:
+        raise InvalidInput(f"{name} leads to another file, which is not followed")
+    if isinstance(node, h5py.Dataset):
+        if node.is_virtual or node.external:
             raise InvalidInput(f"{name} is kept in another file, which is not read")
-        if parent.shape is None or (parent.size and not parent.id.get_storage_size()):
-            raise InvalidInput(f"{name} claims shape {parent.shape}, and nothing is stored there")
-    return parent
+        if node.shape is None or (node.size and not node.id.get_storage_size()):
+            raise InvalidInput(f"{name} claims shape {node.shape}, and nothing is stored there")
+    return node
 
 
 @contextmanager

@@ -27,6 +27,14 @@ class LongTable:
 
     Text is read at once, numbers exactly as they are written, and must fit in half of memory; of a
     Parquet file the bags are indexed, and tokens are read when asked for.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "bags.csv")
+    ...     _ = path.write_text("bag,label,f1,f2\\na,1,0.5,2\\nb,0,0,1\\na,1,3,4\\n")
+    ...     source, labels = LongTable().read(path)
+    >>> source.names, source.lengths.tolist(), labels.tolist()
+    (('a', 'b'), [2, 1], [1, 0])
     """
 
     bag_column: str | None = None
