@@ -51,7 +51,8 @@ ROOMS = {
     "bags": (
         "bags source repeats mixture units training_data token_maps whitening poolings statistics "
         "training classes parameters classifier estimators comparison likelihood views diagnosis "
-        "measured anchors forecast findings estimate pilot saved_models storage"
+        "measured anchors forecast findings estimate pilot subsampling evaluation_size "
+        "saved_models storage"
     ).split(),
     "bags/readers": (
         "npz tables delimited parquet long_table anndata_file kmers airr loading"

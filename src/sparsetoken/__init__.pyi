@@ -12,6 +12,7 @@ from .bags.estimators import AttentionClassifier as AttentionClassifier
 from .bags.estimators import PooledClassifier as PooledClassifier
 from .bags.estimators import StatisticsClassifier as StatisticsClassifier
 from .bags.estimators import VectorizedClassifier as VectorizedClassifier
+from .bags.evaluation_size import test_bags_needed as test_bags_needed
 from .bags.findings import Pilot as Pilot
 from .bags.forecast import PilotPlan as PilotPlan
 from .bags.pilot import estimate_task as estimate_task
@@ -26,6 +27,10 @@ from .bags.source import BagFormat as BagFormat
 from .bags.source import BagSource as BagSource
 from .bags.storage import load_classifier as load_classifier
 from .bags.storage import save_classifier as save_classifier
+from .bags.subsampling import MaxTokensCost as MaxTokensCost
+from .bags.subsampling import max_tokens_cost as max_tokens_cost
+from .bags.subsampling import subsampled as subsampled
+from .bags.subsampling import subsampled_task as subsampled_task
 from .bags.token_maps import NystroemMap as NystroemMap
 from .model.classifiers import Attention as Attention
 from .model.classifiers import Classifier as Classifier
