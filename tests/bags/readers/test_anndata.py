@@ -173,6 +173,14 @@ def replaced(name, **settings):
     return change
 
 
+def typed(name):
+    def change(file):
+        del file[name]
+        file[name] = np.dtype("f8")  # a datatype of that name, no data
+
+    return change
+
+
 def linked(name, soft=False):
     def change(file):
         other = file.filename.replace("cells", "other")
@@ -213,6 +221,8 @@ def linked(name, soft=False):
         (linked("obs"), "obs leads to another file"),
         (lambda file: file.pop("X"), "the matrix X is missing; give obsm"),
         (lambda file: file.pop("obs"), "obs is missing"),
+        (typed("X"), "X must be an array or a group"),
+        (typed("obs/donor_id"), "donor_id must be an array or a group"),
     ],
 )  # fmt: skip
 def test_hostile_files_are_refused_in_a_sentence(tmp_path, change, words):

@@ -107,9 +107,17 @@ def test_parquet_reads_a_row_group_once(tmp_path, monkeypatch):
         return read(self, group, **settings)
 
     monkeypatch.setattr(ParquetFile, "read_row_group", counted)
-    parquet._group.cache_clear()
-    np.testing.assert_array_equal(source.load().tokens[:, 0], np.arange(120.0))
-    assert groups == [0, 1, 2, 3] and labels is None
+    for room, expected in (
+        (0, [0, 1, 2, 3] * 2),
+        (10**6, [0, 1, 2, 3]),
+    ):  # for groups that are kept
+        monkeypatch.setattr(parquet, "_room", lambda room=room: room)
+        parquet._kept.clear()
+        groups.clear()
+        for _ in range(2):
+            np.testing.assert_array_equal(source.load().tokens[:, 0], np.arange(120.0))
+        assert groups == expected and labels is None
+        assert len(parquet._kept) == (1 if room == 0 else 4)
 
 
 def test_parquet_of_lists_and_precision(tmp_path):

@@ -2,7 +2,8 @@
 
 Read by h5py alone, as the format is written down (anndata 0.7 and later): obs has a column for each
 thing known of cells, X or a layer the counts of genes, dense or by rows (CSR), obsm embeddings.
-Nothing of the matrix is read before a bag is asked for.
+Nothing of the matrix is read before a bag is asked for. What is forged below the level of HDF5's
+own structures is HDF5's to notice: a damaged heap of words can keep its library busy for ever.
 """
 
 from __future__ import annotations
@@ -260,6 +261,8 @@ def _own(group: Any, name: str) -> Any:
     node = group[name]
     if node.file.filename != group.file.filename:
         raise InvalidInput(f"{name} leads to another file, which is not followed")
+    if not isinstance(node, h5py.Dataset | h5py.Group):
+        raise InvalidInput(f"{name} must be an array or a group")
     if isinstance(node, h5py.Dataset):
         if node.is_virtual or node.external:
             raise InvalidInput(f"{name} is kept in another file, which is not read")

@@ -61,8 +61,9 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
     path : str or path
         An npz file: X (n, L, d), or X (N, d) and offsets (n + 1,), where bag i is
         X[offsets[i]:offsets[i + 1]]; labels y (n,) if any. An array `mask` (n, L) of truth values
-        may say which tokens of a three-dimensional X count. Other arrays are ignored. Or whatever
-        else `READERS` knows.
+        may say which tokens of a three-dimensional X count. Other arrays are ignored. Or a table
+        with a row for each token (`LongTable`), an h5ad file (`AnnDataFile`), immune repertoires
+        (`Airr`), or whatever else `READERS` knows.
 
     Returns
     -------

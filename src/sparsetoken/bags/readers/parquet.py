@@ -1,15 +1,16 @@
 """Tables in Parquet files: the columns that say which bag are read at once, tokens when asked for.
 
-Features are columns of numbers, or one column of lists of numbers. Rows are read by row groups; the
-last group read is kept, so that bags which follow each other in a file are read in one pass.
+Features are columns of numbers, or one column of lists of numbers. Rows are read by row groups, and
+those read last are kept, as far as a sixteenth of memory allows: bags which follow each other in a
+file are read in one pass. Rows of all bags in no order at all, in more than that, are slow to read.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from sparsetoken.bags.readers.tables import (
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
 
-_KEPT = 2  # row groups in memory: features, coordinates
+_KEPT_SHARE = 8  # row groups in memory may take this part of what may be read at once
+_kept: OrderedDict[tuple[Any, ...], NDArray[Any]] = OrderedDict()  # the one used last comes last
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,23 @@ def _words(file: Any, bag: str, label: str | None) -> Iterator[tuple[Any, Any]]:
         yield columns[0], None if label is None else columns[1]
 
 
-@lru_cache(maxsize=_KEPT)
 def _group(path: str, stamp: int, group: int, columns: tuple[str, ...]) -> NDArray[Any]:
-    """The numbers of a row group (rows, d), read-only; `stamp` is when the file was written."""
+    """The numbers of a row group (rows, d), kept or read; `stamp` is when the file was written."""
+    key = (path, stamp, group, columns)
+    numbers = _kept.pop(key, None)
+    if numbers is None:
+        numbers = _read_group(path, group, columns)
+    _kept[key] = numbers
+    while len(_kept) > 1 and sum(kept.nbytes for kept in _kept.values()) > _room():
+        _kept.popitem(last=False)
+    return numbers
+
+
+def _room() -> int:
+    return memory_share() // _KEPT_SHARE
+
+
+def _read_group(path: str, group: int, columns: tuple[str, ...]) -> NDArray[Any]:
     with parquet_of_strangers(), _opened(path) as file:
         needed = 8 * _values(file.metadata.row_group(group), columns)
         if needed > memory_share():
