@@ -10,6 +10,7 @@ import struct
 import sys
 import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -274,6 +275,24 @@ def test_npy_headers_that_lie(tmp_path):
     refused(folder, "but 100 are there")
 
 
+def test_headers_of_python_2(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(12.0).reshape(3, 4))
+    raw = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(raw.replace(b"(3, 4), }  ", b"(3L, 4L), }"))
+    np.testing.assert_array_equal(read(tmp_path).read(0).tokens, np.arange(12.0).reshape(3, 4))
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "parquet", "zarr3"])
+def test_threads(tmp_path, kind):
+    """Bags are read by several at once, and filters of warnings are as they were."""
+    source, before = read(written(tmp_path / "bags", WRITERS[kind][0])), list(warnings.filters)
+    with ThreadPoolExecutor(8) as pool:
+        bags = list(pool.map(lambda k: source.read(k % 3).tokens, range(60)))
+    for k, tokens in enumerate(bags):
+        np.testing.assert_array_equal(tokens, list(BAGS.values())[k % 3])
+    assert list(warnings.filters) == before
+
+
 def test_which_array_of_several(tmp_path):
     folder = tmp_path / "bags"
     folder.mkdir()
@@ -363,6 +382,7 @@ def test_parquet_columns(tmp_path):
         (pd.DataFrame(), "numeric column"),
         (pd.DataFrame({"p": [1.0], "label": [1]}), "column label is called as a label or the name"),
         (pd.DataFrame({"p": [1.0], "y": [True]}), "column y is called as a label"),
+        (pd.DataFrame({"Unnamed: 0": [7], "p": [1.0]}), "column Unnamed: 0 is called as"),
         (pd.DataFrame({"Slide ID": [7], "p": [1.0]}), "column Slide ID is called as"),
     ]:
         frame.to_parquet(path)

@@ -93,6 +93,24 @@ def test_arrays_beside_hdf5_files(tmp_path, layout):
     assert len(st.open_bags(tmp_path, layout="hdf5")) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "layout"),
+    [
+        ("t.csv", "bag,label,f", "long-table"),
+        ("t.tsv", "bag\tlabel\tf", "long-table"),
+        ("t.tsv", "repertoire_id\tjunction_aa", "airr"),
+        ("folder/t.tsv", "junction_aa\tn", "airr"),
+        ("t.h5ad", "", "anndata"),
+        ("t.parquet", "", "long-table"),
+    ],
+)
+def test_tables(tmp_path, name, header, layout):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(header + "\n")
+    assert known(tmp_path / name.split("/")[0]) == [layout]
+
+
 def test_a_store_is_one_file(tmp_path):
     """What is inside of a store of zarr is no bag of its own."""
     slide(tmp_path / "a.zarr" / "c" / "a.h5")

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 # Endings of slides and of files of bags: slide.svs in a table means the bag of slide.h5.
 _ENDINGS = frozenset(
-    ".bif .csv .czi .dcm .dicom .isyntax .jpeg .jpg .mrxs .ndpi .ome .png .pth .qptiff .scn .svs "
-    ".svslide .tif .tiff .tsv .vms .vmu".split()
+    ".bif .csv .czi .dcm .dicom .h5ad .isyntax .jpeg .jpg .mrxs .ndpi .ome .png .pq .pth .qptiff "
+    ".scn .svs .svslide .tab .tif .tiff .tsv .vms .vmu".split()
 ) | {f".{part}" for ending in ENDINGS for part in ending.split(".")[1:]}
 
 
@@ -74,7 +74,8 @@ def open_bags(
     path : str or path
         A file or folder in a layout that `READERS` knows: an npz file; a folder of CLAM, TRIDENT,
         STAMP, Slideflow or torchmil; a folder with a file for each bag, all of one kind (.h5, .pt,
-        .npy, .npz, .safetensors, .parquet, .zarr).
+        .npy, .npz, .safetensors, .parquet, .zarr); a table with a row for each token (.csv, .tsv,
+        .parquet), an h5ad file, immune repertoires.
     layout : str, optional
         The name of one of `READERS`; else the layout is recognised.
     labels : path, data frame or two of them, optional

@@ -26,7 +26,10 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
+from sparsetoken.bags.readers.airr import Airr
+from sparsetoken.bags.readers.anndata_file import AnnDataFile
 from sparsetoken.bags.readers.clam_pt import ClamTensors
+from sparsetoken.bags.readers.long_table import LongTable
 from sparsetoken.bags.readers.npz import Npz
 from sparsetoken.bags.readers.one_file_a_bag import OneFileABag
 from sparsetoken.bags.readers.slideflow import Slideflow
@@ -68,6 +71,9 @@ READERS: Names[Reader] = Names(
         "torchmil": Torchmil,
         "hdf5": Hdf5,
         "one-file-a-bag": OneFileABag,
+        "long-table": LongTable,
+        "anndata": AnnDataFile,
+        "airr": Airr,
     },
 )
 
@@ -82,8 +88,9 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
         X[offsets[i]:offsets[i + 1]]; labels y (n,) if any. An array `mask` (n, L) of truth values
         may say which tokens of a three-dimensional X count. Other arrays are ignored. Or a folder
         of CLAM, TRIDENT, STAMP, Slideflow or torchmil; a folder with a file for each bag (.h5, .pt,
-        .npy, .npz, .safetensors, .parquet, .zarr); whatever else `READERS` knows. `open_bags` has
-        labels from tables and leaves bags where they are.
+        .npy, .npz, .safetensors, .parquet, .zarr); a table with a row for each token (`LongTable`),
+        an h5ad file (`AnnDataFile`), immune repertoires (`Airr`); whatever else `READERS` knows.
+        `open_bags` has labels from tables and leaves bags where they are.
 
     Returns
     -------

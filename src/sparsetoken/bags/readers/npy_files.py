@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,8 +49,7 @@ class NpzFile:
 
 def _header(path: Path) -> tuple[ArrayHeader, int]:
     """And where the numbers begin."""
-    with foreign("an npy file"), path.open("rb") as stream, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of old headers: what they mean is checked below
+    with foreign("an npy file"), path.open("rb") as stream:
         header, start = read_npy_header(stream), stream.tell()
         check_npy_dtype(_NAME, header.dtype)
         check_size(_NAME, header, path.stat().st_size - start)

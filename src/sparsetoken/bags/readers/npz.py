@@ -6,7 +6,6 @@ there, before anything is allocated.
 
 from __future__ import annotations
 
-import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -95,12 +94,10 @@ def read_headers(path: Path) -> dict[str, ArrayHeader]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of old headers: what they mean is checked below
-        with foreign(_KIND):
-            archive = zipfile.ZipFile(path)
-        with archive:
-            yield archive
+    with foreign(_KIND):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        yield archive
 
 
 def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:

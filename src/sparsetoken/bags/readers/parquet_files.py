@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.bags.readers.label_tables import is_name_or_label
+from sparsetoken.bags.readers.tables import NO_FEATURES, simplified
 from sparsetoken.bags.readers.untrusted import check_memory, foreign, free_memory
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -90,11 +91,12 @@ def _columns(schema: Any) -> tuple[list[str], list[str]]:
     pair = next((pair for pair in _PLACES if set(pair) <= set(small)), ())
     places = [small[name] for name in pair]
     features = [name for name in numeric if name not in places]
-    for name in filter(is_name_or_label, features):
-        raise InvalidInput(
-            f"the column {name} is called as a label or the name of a bag is, not as a feature: "
-            "leave it out, or give it another name"
-        )
+    for name in features:
+        if is_name_or_label(name) or simplified(name) in NO_FEATURES:
+            raise InvalidInput(
+                f"the column {name} is called as a label or the name of a bag is, not as a "
+                "feature: leave it out (a table of many bags is given itself, not its folder)"
+            )
     if not features:
         raise InvalidInput(
             "a table must have a numeric column for each feature, got "

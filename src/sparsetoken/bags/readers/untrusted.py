@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import tokenize
 import zipfile
 import zlib
@@ -24,7 +25,10 @@ _UNREADABLE: tuple[type[Exception], ...] = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, LZMAError, StructError, EOFError,
     RuntimeError, NotImplementedError, MemoryError, OverflowError, UnicodeError, SyntaxError,
     tokenize.TokenError, ValueError, TypeError, IndexError, KeyError, AttributeError, OSError,
+    Warning,
 )  # fmt: skip
+
+_NPY_VERSIONS = {(1, 0): (2, "latin1"), (2, 0): (4, "latin1"), (3, 0): (4, "utf-8")}
 
 
 class ArrayHeader(NamedTuple):
@@ -82,19 +86,14 @@ def check_size(name: str, header: ArrayHeader, there: int) -> None:
 def read_npy_header(stream: Any) -> ArrayHeader:
     """Shape, order and dtype as the header of an npy file has them."""
     version = np.lib.format.read_magic(stream)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version in readers:
-        shape, fortran, dtype = readers[version](stream)
-        return ArrayHeader(shape, dtype, fortran)
-    if version != (3, 0):
+    if version not in _NPY_VERSIONS:
         raise InvalidInput(f"npy format {version} is not known")
-    length = int.from_bytes(stream.read(4), "little")
+    size, encoding = _NPY_VERSIONS[version]
+    length = int.from_bytes(stream.read(size), "little")
     if length > 10_000:
         raise InvalidInput(f"a header of {length} bytes is too long")
-    content = ast.literal_eval(stream.read(length).decode())
+    words = stream.read(length).decode(encoding)
+    content = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", words).strip())  # 3L: so Python 2 wrote 3
     shape, fortran = tuple(map(int, content["shape"])), bool(content["fortran_order"])
     return ArrayHeader(shape, np.dtype(content["descr"]), fortran)
 
