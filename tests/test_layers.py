@@ -53,10 +53,16 @@ ROOMS = {
         "stacks summary bags walking source groups merging leakage intervals repeats mixture units "
         "training_data token_maps noise whitening poolings statistics training classes parameters "
         "classifier estimators held_out comparison likelihood views diagnosis measured anchors "
-        "forecast findings estimate pilot report_pictures report judgement fit_report carriers "
-        "token_model token_posterior maps saved_tokens saved_models storage"
+        "forecast findings estimate pilot subsampling evaluation_size report_pictures report "
+        "judgement fit_report carriers token_model token_posterior maps saved_tokens saved_models "
+        "storage"
     ).split(),
-    "bags/readers": ("npz folders hdf5 slides loading table_files label_tables collection").split(),
+    "bags/readers": (
+        "untrusted npz folders hdf5 table_files label_tables tables delimited parquet kmers airr "
+        "long_table anndata_file array_files npy_files pickle_instructions pickled_tensors "
+        "torch_files safetensors_files parquet_files zarr_files clam_pt torchmil slideflow slides "
+        "one_file_a_bag loading collection"
+    ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
     "cli": "output questions planning bags scoring explorer studies".split(),
 }
@@ -92,7 +98,9 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "werkzeug": {"app/server.py", "app/explore.py"},
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
-    "h5py": {"bags/readers/hdf5.py"},
+    "pyarrow": {f"bags/readers/{name}.py" for name in ("parquet", "parquet_files", "table_files")},
+    "zarr": {"bags/readers/zarr_files.py"},
+    "h5py": {"bags/readers/hdf5.py", "bags/readers/anndata_file.py"},
     "openpyxl": {"bags/readers/table_files.py"},
     "sklearn": {
         f"bags/{name}.py"

@@ -15,8 +15,6 @@ import sparsetoken as st
 from sparsetoken.bags import intervals
 from sparsetoken.bags.intervals import calibration_curve, delong_difference, roc_points
 
-needed = intervals.test_bags_needed
-
 
 def drawn(seed, bags=60, ties=False, gap=1.0, share=0.4):
     rng = np.random.default_rng(seed)
@@ -146,19 +144,6 @@ def test_wilson_is_where_the_share_is_just_not_refuted():
             assert high == 1.0
 
 
-def test_bags_needed_give_that_width_and_one_fewer_does_not():
-    for auc, prevalence, half_width, level in ((0.8, 0.3, 0.05, 0.9), (0.95, 0.5, 0.02, 0.95)):
-        bags = needed(auc, prevalence, half_width, level)
-        reach = norm.ppf((1 + level) / 2)
-        widths = [
-            reach * math.sqrt(intervals.hanley_mcneil(auc, prevalence * n, (1 - prevalence) * n))
-            for n in (bags, bags - 1)
-        ]
-        assert widths[0] <= half_width < widths[1]
-    assert needed(0.9, 0.5, 0.01) > 20 * needed(0.9, 0.5, 0.05)
-    assert needed(0.9, 0.01) > needed(0.9, 0.1) > needed(0.9, 0.5)
-
-
 def test_calibration_bins_hold_all_bags_and_ties_together():
     rng = np.random.default_rng(0)
     chances = np.round(rng.random(400), 1)
@@ -215,11 +200,6 @@ def test_counts_out_of_bounds_are_refused():
     for count, total in ((5, 4), (-1, 4), (0, 0), (0.5, 4)):
         with pytest.raises(st.InvalidInput, match="wilson_interval"):
             st.wilson_interval(count, total)
-    for change in ({"auc": 1.0}, {"prevalence": 0.0}, {"half_width": 0.0}, {"level": 2.0}):
-        with pytest.raises(st.InvalidInput, match="test_bags_needed"):
-            needed(**({"auc": 0.9, "prevalence": 0.5} | change))
-    with pytest.raises(st.InvalidInput, match="bags suffice"):
-        needed(0.9, 0.5, half_width=1e-9)
 
 
 @pytest.mark.slow

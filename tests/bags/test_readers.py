@@ -184,8 +184,9 @@ def test_entries_that_lie_about_their_size(tmp_path):
         st.load_bags(path)
     with pytest.raises(InvalidInput, match="there is no such file"):
         st.load_bags(tmp_path / "none.npz")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidInput, match=r"in a layout that is known .npz archives of X"):
-        st.load_bags(tmp_path)
+        st.load_bags(tmp_path / "empty")
 
 
 def mutated(raw, cut, changes):

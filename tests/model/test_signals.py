@@ -10,6 +10,7 @@ import scipy.stats
 
 import sparsetoken as st
 from sparsetoken.model.signals import law_in_words, shown, varying
+from sparsetoken.oracles.posterior import log_likelihood_ratio
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -80,8 +81,11 @@ def test_a_plain_task_draws_as_before():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (dict(sparsity=st.Discrete([1, 9])), "sparsity must be a whole number between 1 and 8"),
-    (dict(sparsity=st.Discrete([1.5])), "sparsity must be a whole number between 1 and 8"),
+    (dict(sparsity=0), "sparsity must be a whole number between 1 and 8"),
+    (dict(sparsity=st.Discrete([1, 9])), "sparsity must be a whole number between 0 and 8"),
+    (dict(sparsity=st.Discrete([1.5])), "sparsity must be a whole number between 0 and 8"),
+    (dict(sparsity=st.Discrete([-1, 2])), "sparsity must be a whole number between 0 and 8"),
+    (dict(sparsity=st.Discrete([0])), "sparsity must be above 0 in some of the samples"),
     (dict(sparsity=scipy.stats.gamma(4)), "sparsity must vary over whole numbers"),
     (dict(strength=st.Discrete([-1, 2])), "strength must be a number at least 0"),
     (dict(strength=scipy.stats.norm(3)), r"strength \(the least\) must be a number at least 0"),
@@ -153,3 +157,36 @@ def test_vectorized_refuses_shared_noise():
             InvalidInput, match=r"Vectorized: token_correlation must be 0 .*got 0.2"
         ):
             ask()
+
+
+@pytest.mark.slow
+def test_oracles_know_samples_without_a_signal_token():
+    none = st.Task(8, st.Discrete([0, 2], [0.3, 0.7]), 4.0, 0.4)
+    weak = st.Task(8, 2, st.Discrete([0.0, 4.0], [0.3, 0.7]), 0.4)
+    frozen = st.Attention(0.9, 1.0)
+    errors = [st.predict(task, frozen, st.Protocol()).test_error for task in (none, weak)]
+    assert errors[0] == pytest.approx(errors[1], abs=1e-3)  # their clouds differ
+    assert st.bayes_error(none) == pytest.approx(st.bayes_error(weak), abs=2e-3)
+    for classifier in (st.Pooled(), st.Attention()):
+        floor = st.oracle_error(weak, classifier)
+        assert st.oracle_error(none, classifier) == pytest.approx(floor, abs=2e-3)
+    assert st.capacity(none, frozen) == pytest.approx(st.capacity(weak, frozen), rel=0.02)
+
+
+def test_samples_without_a_signal_token_are_those_of_strength_zero():
+    """R = 0 and θ = 0 are the same sample: laws, queries, errors and draws agree."""
+    none = st.Task(8, st.Discrete([0, 2], [0.3, 0.7]), 4.0, 0.4)
+    weak = st.Task(8, 2, st.Discrete([0.0, 4.0], [0.3, 0.7]), 0.4)
+    assert none.dose == pytest.approx(weak.dose, rel=1e-12)
+    protocol = st.Protocol()
+    assert st.align(none, protocol) == pytest.approx(st.align(weak, protocol), rel=1e-9)
+    for classifier in (st.Pooled(), st.Vectorized()):
+        errors = [st.predict(task, classifier, protocol).test_error for task in (none, weak)]
+        assert errors[0] == pytest.approx(errors[1], rel=1e-6)
+    scores = np.random.default_rng(0).standard_normal((50, 8))
+    np.testing.assert_allclose(
+        log_likelihood_ratio(none, scores), log_likelihood_ratio(weak, scores), atol=1e-9
+    )
+    sample = none.sample(4000, dim=3, rng=0)
+    ones = sample.places.sum(axis=1)[sample.labels > 0]
+    assert set(ones) == {0, 2} and np.mean(ones == 0) == pytest.approx(0.3, abs=0.05)

@@ -74,6 +74,7 @@ BEYOND = {
         st.Task(4, st.Discrete([1, 3]), st.Discrete([1.5, 3.0, 5.0])),
         st.Attention(weighting=st.TopK(2)),
     ),
+    "silent, learned": (st.Task(4, st.Discrete([0, 2]), 3.0), st.Attention()),
     "varying, pooled": (st.Task(3, st.Discrete([1, 3]), st.Discrete([1.0, 4.0])), st.Pooled()),
     "varying, vectorized": (st.Task(2, 1, st.Discrete([1.0, 4.0])), st.Vectorized()),
 }
@@ -122,6 +123,7 @@ def test_tokens_and_the_plain_experiment(name):
 @pytest.mark.parametrize("task", [
     st.Task(2, 1, 3.0), st.Task(4, 4, 1.5), st.Task(6, 2, 2.0, 0.1),
     st.Task(4, st.Discrete([1, 3]), st.Discrete([1.0, 4.0]), token_correlation=0.5),
+    st.Task(4, st.Discrete([0, 1]), 4.0),
 ])  # fmt: skip
 @pytest.mark.parametrize("loss", [st.Square(), st.SquaredHinge()], ids=repr)
 def test_the_query_alone(task, loss):

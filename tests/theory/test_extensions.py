@@ -24,6 +24,7 @@ DIM, RUNS = 160, 12
 PROTOCOL = st.Protocol(3.0, 3.0, st.Logistic(), ridge=0.02, query_step=8.0)
 SHARED = st.Task(6, 2, 3.0, 0.4, token_correlation=0.4)
 MIXED = st.Task(6, st.Discrete([1, 3], [0.7, 0.3]), st.Discrete([2.0, 5.0]), 0.4)
+SILENT = st.Task(6, st.Discrete([0, 1, 2], [0.3, 0.5, 0.2]), 4.0, 0.4)
 GAMMA = st.Task(5, 1, scipy.stats.gamma(4), token_correlation=0.3)
 SETTINGS = {
     "shared noise, attention": (SHARED, st.Attention()),
@@ -33,6 +34,8 @@ SETTINGS = {
     "varying, frozen": (MIXED, st.Attention(-0.6, 1.2)),
     "varying, pooled": (MIXED, st.Pooled()),
     "varying, vectorized": (replace(MIXED, length=3), st.Vectorized()),
+    "silent, attention": (SILENT, st.Attention()),
+    "silent, pooled": (SILENT, st.Pooled()),
     "gamma, shared, top-2": (GAMMA, st.Attention(weighting=st.TopK(2))),
     "gamma, shared, pooled": (GAMMA, st.Pooled()),
     "hard max": (st.Task(5, 1, 4.0), st.Attention(weighting=st.HardMax())),

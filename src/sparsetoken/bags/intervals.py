@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
-from sparsetoken.support.checks import real, refusal, whole
+from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
@@ -35,7 +35,6 @@ LEVEL = 0.9  # of intervals, if none is asked for: that for which forecasts were
 _FEWEST = 2  # bags of a class that have a variance
 _IN_A_BIN = 20  # bags, if they suffice for two bins: a proportion of 20 is known to ± 0.2
 _MOST_BINS = 10  # as is usual
-_MOST_BAGS = 1 << 40  # beyond which nothing is asked for
 
 
 class Interval(NamedTuple):
@@ -223,40 +222,6 @@ def hanley_mcneil(auc: float, positives: float, negatives: float) -> float:
     above, below = auc / (2 - auc) - auc**2, 2 * auc**2 / (1 + auc) - auc**2
     total = auc * (1 - auc) + (positives - 1) * above + (negatives - 1) * below
     return max(total, 0.0) / (positives * negatives)
-
-
-def test_bags_needed(
-    auc: float, prevalence: float, half_width: float = 0.05, level: float = LEVEL
-) -> int:
-    """Test bags, of both classes together, with which an AUC is known to ± half_width.
-
-    >>> test_bags_needed(0.9, prevalence=0.5), test_bags_needed(0.9, prevalence=0.1)
-    (112, 473)
-    """
-    who = "test_bags_needed"
-    auc = real(who, "auc", auc, above=0, below=1)
-    prevalence = real(who, "prevalence", prevalence, above=0, below=1)
-    half_width = real(who, "half_width", half_width, above=0, below=0.5)
-    reach = _reach(real(who, "level", level, above=0, below=1))
-    rarer = min(prevalence, 1 - prevalence)
-    few = math.ceil(_FEWEST / rarer)
-    many = few
-
-    def enough(bags: int) -> bool:
-        variance = hanley_mcneil(auc, prevalence * bags, (1 - prevalence) * bags)
-        return reach * math.sqrt(variance) <= half_width
-
-    while not enough(many):
-        if many > _MOST_BAGS:
-            raise refusal(who, "half_width", half_width, f"such that {_MOST_BAGS} bags suffice")
-        few, many = many, 2 * many
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if enough(middle) else (middle, many)
-    return many
-
-
-test_bags_needed.__test__ = False  # type: ignore[attr-defined]  # a name, not a test of pytest's
 
 
 def wilson_interval(count: int, total: int, *, level: float = LEVEL) -> Interval:

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from sparsetoken.bags.bags import Walked
 from sparsetoken.bags.classifier import BagClassifier
+from sparsetoken.bags.evaluation_size import test_bags_needed
 from sparsetoken.bags.findings import Pilot
 from sparsetoken.bags.forecast import PilotPlan
 from sparsetoken.bags.held_out import Comparison
@@ -23,7 +24,6 @@ from sparsetoken.bags.intervals import (
     calibration_curve,
     difference,
     roc_points,
-    test_bags_needed,
 )
 
 _HALF_WIDTHS = (0.1, 0.05, 0.03, 0.02)  # of an AUC that is to be shown

@@ -12,7 +12,8 @@ The places of the ones are uniform over subsets, or, with position weights p_l, 
 which is p itself (normalised) for R = 1 and uniform for equal weights.
 
 Strength and sparsity may vary from sample to sample (θ and R are then drawn anew, independently,
-for each positive one), and tokens may share a part of their noise, z_l = √ρ z₀ + √(1−ρ) ε_l.
+for each positive one; R = 0 may be among its values), and tokens may share a part of their noise,
+z_l = √ρ z₀ + √(1−ρ) ε_l.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class Task:
     length : int
         L, tokens in a sample.
     sparsity : int or law
-        R, tokens that carry the signal in a positive sample, 1 ≤ R ≤ L.
+        R, tokens that carry the signal in a positive sample, 1 ≤ R ≤ L. A law, `Discrete` or one of
+        scipy.stats, may have R = 0 among others: positive samples that nothing tells from negative
+        ones.
     strength : float or law
         θ ≥ 0, length of the signal in one token, in units of the noise. A law, `Discrete` or a
         frozen one of scipy.stats, is a number that varies from sample to sample.
@@ -285,8 +288,11 @@ def _checked_signal(
     ones, theta = varying(Task, "sparsity", sparsity), varying(Task, "strength", strength)
     if isinstance(ones, Continuous):
         raise InvalidInput(f"Task: sparsity must vary over whole numbers, got {sparsity!r}")
-    for value in [] if ones is None else ones.atoms()[0].tolist():
-        whole(Task, "sparsity", value, least=1, most=length, why="the length")
+    counts = [] if ones is None else ones.atoms()[0].tolist()
+    for value in counts:
+        whole(Task, "sparsity", value, least=0, most=length, why="the length")
+    if ones is not None and not any(counts):
+        raise refusal(Task, "sparsity", sparsity, "above 0 in some of the samples")
     if isinstance(theta, Continuous):
         real(Task, "strength (the least)", theta.support[0], least=0)
     for value in [] if theta is None else theta.atoms()[0].tolist():

@@ -76,6 +76,9 @@ def log_likelihood_ratio(task: Task, scores: FloatArray) -> FloatArray:
         if weight == 0:
             continue
         size = int(ones)
+        if size == 0:  # a positive sample without signal: as likely as a negative one
+            terms.append(np.full(len(scores), math.log(weight)))
+            continue
         energy = theta**2 * (size - k * size**2) / (2 * own)
         _, log_sum = log_elementary(theta * centred, size)
         terms.append(math.log(weight) + log_sum - log_choose(length, size) - energy)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags
+from sparsetoken.bags.readers.folders import ENDINGS
 from sparsetoken.bags.readers.label_tables import LabelRow, LabelTable
 from sparsetoken.bags.readers.loading import naming, problem_text, problems_of, reader_of
 from sparsetoken.bags.source import BagSource, Problem
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 # Endings of slides and of files of bags: slide.svs in a table means the bag of slide.h5.
 _ENDINGS = frozenset(
-    ".bif .csv .czi .dcm .dicom .h5 .hdf5 .isyntax .jpeg .jpg .mrxs .ndpi .npy .npz .ome .parquet "
-    ".png .pt .pth .qptiff .safetensors .scn .svs .svslide .tif .tiff .tsv .vms .vmu .zarr".split()
-)
+    ".bif .csv .czi .dcm .dicom .h5ad .isyntax .jpeg .jpg .mrxs .ndpi .ome .png .pq .pth .qptiff "
+    ".scn .svs .svslide .tab .tif .tiff .tsv .vms .vmu".split()
+) | {f".{part}" for ending in ENDINGS for part in ending.split(".")[1:]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +72,17 @@ def open_bags(
     Parameters
     ----------
     path : str or path
-        A file or folder in a layout that `READERS` knows.
+        A file or folder in a layout that `READERS` knows: an npz file; a folder of CLAM, TRIDENT,
+        STAMP, Slideflow or torchmil; a folder with a file for each bag, all of one kind (.h5, .pt,
+        .npy, .npz, .safetensors, .parquet, .zarr); a table with a row for each token (.csv, .tsv,
+        .parquet), an h5ad file, immune repertoires.
     layout : str, optional
         The name of one of `READERS`; else the layout is recognised.
     labels : path, data frame or two of them, optional
         A table with a row for each bag: CSV, TSV, XLSX or Parquet. Or two, as STAMP has them:
         patients and labels, then patients and bags. A bag is the row of its name; folders and
         endings such as .svs or .h5 are ignored where a name is not found as it is. Without a table,
-        labels are those that the layout has, if any.
+        labels are those that the layout has, if any, as torchmil's.
     bag_column : str, optional
         The column with the names of bags; else slide_id, slide, bag, filename or the like.
     label_column : str, optional
@@ -93,8 +97,9 @@ def open_bags(
     BagCollection
         `bags`, `labels` (n,) or None, `groups` (n,) or None, and `problems`: a table of the bags
         that were left out, which are missing (a row without a file), doubled (two files of one
-        name, two rows that contradict each other), unlabelled (a file without a row, or with an
-        empty cell in it) or unreadable (damaged, or of another dimension than most).
+        name, two rows that contradict each other), unlabelled (a file without a row or with an
+        empty cell in it, or without a label where others have one) or unreadable (damaged, or of
+        another dimension than most).
 
     Raises
     ------

@@ -154,6 +154,15 @@ def _word(cell: Any) -> str | None:
     return None if cell is None else str(cell)
 
 
+def is_name_or_label(column: str) -> bool:
+    """Whether a column is called as those of bags, labels and groups are.
+
+    >>> is_name_or_label("Slide_ID"), is_name_or_label("feature_1")
+    (True, False)
+    """
+    return _plain(column) in {*BAG_COLUMNS, *LABEL_COLUMNS, *GROUP_COLUMNS}
+
+
 def _plain(name: str) -> str:
     return re.sub("[^a-z0-9]", "", name.lower())
 

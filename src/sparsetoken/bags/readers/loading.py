@@ -26,8 +26,15 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
+from sparsetoken.bags.readers.airr import Airr
+from sparsetoken.bags.readers.anndata_file import AnnDataFile
+from sparsetoken.bags.readers.clam_pt import ClamTensors
+from sparsetoken.bags.readers.long_table import LongTable
 from sparsetoken.bags.readers.npz import Npz, read_names
+from sparsetoken.bags.readers.one_file_a_bag import OneFileABag
+from sparsetoken.bags.readers.slideflow import Slideflow
 from sparsetoken.bags.readers.slides import Clam, Hdf5, Stamp, Trident
+from sparsetoken.bags.readers.torchmil import Torchmil
 from sparsetoken.bags.source import BagSource, Problem
 from sparsetoken.model.names import Names
 from sparsetoken.support.errors import InvalidInput
@@ -53,7 +60,21 @@ class Reader(Protocol):
 
 
 READERS: Names[Reader] = Names(
-    "layout", {"npz": Npz, "clam": Clam, "trident": Trident, "stamp": Stamp, "hdf5": Hdf5}
+    "layout",
+    {
+        "npz": Npz,
+        "clam": Clam,
+        "clam-pt": ClamTensors,
+        "trident": Trident,
+        "stamp": Stamp,
+        "slideflow": Slideflow,
+        "torchmil": Torchmil,
+        "hdf5": Hdf5,
+        "one-file-a-bag": OneFileABag,
+        "long-table": LongTable,
+        "anndata": AnnDataFile,
+        "airr": Airr,
+    },
 )
 
 
@@ -65,8 +86,11 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
     path : str or path
         An npz file: X (n, L, d), or X (N, d) and offsets (n + 1,), where bag i is
         X[offsets[i]:offsets[i + 1]]; labels y (n,) if any. An array `mask` (n, L) of truth values
-        may say which tokens of a three-dimensional X count. Other arrays are ignored. Or whatever
-        else `READERS` knows; `open_bags` has labels from tables and leaves bags where they are.
+        may say which tokens of a three-dimensional X count. Other arrays are ignored. Or a folder
+        of CLAM, TRIDENT, STAMP, Slideflow or torchmil; a folder with a file for each bag (.h5, .pt,
+        .npy, .npz, .safetensors, .parquet, .zarr); a table with a row for each token (`LongTable`),
+        an h5ad file (`AnnDataFile`), immune repertoires (`Airr`); whatever else `READERS` knows.
+        `open_bags` has labels from tables and leaves bags where they are.
 
     Returns
     -------

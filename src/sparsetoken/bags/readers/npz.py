@@ -6,33 +6,29 @@ there, before anything is allocated.
 
 from __future__ import annotations
 
-import ast
-import math
-import tokenize
-import warnings
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from lzma import LZMAError
 from pathlib import Path
-from struct import error as StructError
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.bags.bags import Bags, LabelledBags
+from sparsetoken.bags.readers.untrusted import (
+    ArrayHeader,
+    check_memory,
+    check_npy_dtype,
+    check_size,
+    foreign,
+    free_memory,
+    read_npy_header,
+)
 from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.memory import machine_memory
 
-_MOST_MEMORY = 0.5  # part of this machine's memory that the arrays of a file may take
+_KIND = "an npz file"
 _MOST_SHRINKAGE = 1100  # deflate cannot make a file smaller by more
-_UNREADABLE = (
-    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, LZMAError, StructError, EOFError,
-    RuntimeError, NotImplementedError, MemoryError, OverflowError, UnicodeError, SyntaxError,
-    tokenize.TokenError, ValueError, TypeError, IndexError, KeyError, AttributeError, OSError,
-)  # fmt: skip
 
 
 class Npz:
@@ -90,36 +86,48 @@ def read_names(path: Path, name: str) -> NDArray[Any]:
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """Those of the named arrays that an npz file has; numbers, truth values and words only."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of old headers: what they mean is checked below
-        with _foreign():
-            archive = zipfile.ZipFile(path)
-        with archive:
-            entries = {entry.filename: entry for entry in archive.infolist()}
-            room, arrays = _MOST_MEMORY * machine_memory(), {}
-            for name in names:
-                entry = entries.get(f"{name}.npy")
-                if entry is not None:
-                    arrays[name] = _array(archive, entry, name, room)
-                    room -= arrays[name].size * max(8, arrays[name].itemsize)
-            return arrays
+    with _opened(path) as archive:
+        entries = _entries(archive)
+        room, arrays = free_memory(), {}
+        for name in names:
+            if name in entries:
+                arrays[name] = _array(archive, entries[name], name, room)
+                room -= arrays[name].size * max(8, arrays[name].itemsize)
+        return arrays
+
+
+def read_headers(path: Path) -> dict[str, ArrayHeader]:
+    """What an npz file says of its arrays: of their numbers nothing is read."""
+    with _opened(path) as archive:
+        headers = {}
+        for name, entry in _entries(archive).items():
+            with _entry(archive, entry, name) as (_, headers[name]):
+                pass
+        return headers
 
 
 @contextmanager
-def _foreign() -> Iterator[None]:
-    """Around code of others that reads bytes we do not trust: whatever it raises, they are bad."""
-    try:
-        yield
-    except InvalidInput:
-        raise
-    except _UNREADABLE as error:
-        words = str(error) or type(error).__name__
-        raise InvalidInput(f"this is not an npz file, or it is damaged ({words})") from error
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    with foreign(_KIND):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        yield archive
 
 
-def _array(
-    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, room: float
-) -> NDArray[Any]:
+def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """By the names of arrays."""
+    return {
+        entry.filename.removesuffix(".npy"): entry
+        for entry in archive.infolist()
+        if entry.filename.endswith(".npy")
+    }
+
+
+@contextmanager
+def _entry(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str
+) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
+    """A stream of an array's bytes, and its header, which claims what is there."""
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InvalidInput(f"{name} is packed in a way that NumPy never does: the file is forged")
     if entry.file_size > _MOST_SHRINKAGE * max(entry.compress_size, 1):
@@ -127,27 +135,24 @@ def _array(
             f"{name} claims {entry.file_size} bytes in an entry of {entry.compress_size}: the file "
             "is damaged or forged"
         )
-    with _foreign():
+    with foreign(_KIND):
         opened = archive.open(entry)
     with opened as stream:
-        with _foreign():
-            shape, fortran, dtype = _header(stream)
-        if dtype.kind not in "biufcSU":
-            raise InvalidInput(
-                f"{name} must hold numbers or words, got dtype {dtype}: objects would have to be "
-                "unpickled, which is never done"
-            )
-        size = math.prod(shape) * dtype.itemsize
-        there = entry.file_size - stream.tell()
-        if size != there or any(length < 0 for length in shape):
-            raise InvalidInput(
-                f"{name} claims shape {shape} of {dtype}, {size} bytes, but {there} are there: "
-                "the file is damaged or forged"
-            )
-        needed = math.prod(shape) * max(8, dtype.itemsize)  # as numbers to compute with
-        if needed > room:
-            raise InvalidInput(f"{name} needs {needed} bytes, {max(0, int(room))} are free for it")
-        with _foreign():
+        with foreign(_KIND):
+            header = read_npy_header(stream)
+        check_npy_dtype(name, header.dtype)
+        check_size(name, header, entry.file_size - stream.tell())
+        yield stream, header
+
+
+def _array(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, room: float
+) -> NDArray[Any]:
+    with _entry(archive, entry, name) as (stream, header):
+        shape, dtype, fortran = header
+        size = header.size
+        check_memory(name, shape, dtype.itemsize, room)
+        with foreign(_KIND):
             data, more = stream.read(size), stream.read(1)
         if len(data) < size:
             raise InvalidInput(
@@ -165,22 +170,3 @@ def _array(
                 f"{name} has letters that do not exist: the file is damaged or forged"
             )
     return array
-
-
-def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and dtype as the header of an npy entry has them."""
-    version = np.lib.format.read_magic(stream)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version in readers:
-        return readers[version](stream)
-    if version != (3, 0):
-        raise InvalidInput(f"npy format {version} is not known")
-    length = int.from_bytes(stream.read(4), "little")
-    if length > 10_000:
-        raise InvalidInput(f"a header of {length} bytes is too long")
-    content = ast.literal_eval(stream.read(length).decode())
-    shape, fortran = tuple(map(int, content["shape"])), bool(content["fortran_order"])
-    return shape, fortran, np.dtype(content["descr"])

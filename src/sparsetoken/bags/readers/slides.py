@@ -5,7 +5,7 @@
     STAMP     FOLDER/SLIDE.h5, or FOLDER/SITE/SLIDE.h5             feats, coords
     plain     FOLDER/SLIDE.h5, or one file                         features or feats, coords if any
 
-Labels are in tables beside them (`tables.py`).
+Labels are in tables beside them (`label_tables.py`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from sparsetoken.bags.readers.folders import files_below, source_of
+from sparsetoken.bags.readers.clam_pt import ClamTensors
+from sparsetoken.bags.readers.folders import (
+    DEPTH,
+    HDF5,
+    count_files,
+    files_below,
+    has_files,
+    source_of,
+)
 from sparsetoken.bags.readers.hdf5 import Hdf5File, tokens_name_of
+from sparsetoken.bags.readers.slideflow import Slideflow
+from sparsetoken.bags.readers.torchmil import Torchmil
 from sparsetoken.bags.source import BagSource
 from sparsetoken.support.errors import InvalidInput
 
-_SUFFIXES = (".h5", ".hdf5")
-_DEPTH = 4  # folders inside one another in which slides are looked for: sites, patients, dates
 _GLANCE = 10  # files that are opened to recognise a layout: some may be damaged
 _JOB_DEPTH = 2  # of TRIDENT's features below the folder of a job
 
@@ -47,6 +55,8 @@ class Trident:
 
     def read(self, path: Path) -> tuple[BagSource, None]:
         folders = sorted(_encoders(path))
+        if not folders:
+            raise InvalidInput("there is no folder features_ENCODER with HDF5 files")
         if len(folders) > 1:
             names = ", ".join(folder.relative_to(path).as_posix() for folder in folders)
             raise InvalidInput(f"there are features of several kinds ({names}): give one of these")
@@ -73,7 +83,7 @@ class Hdf5:
     def can_read(self, path: Path) -> bool:
         if path.is_file():
             place = path.resolve()
-            known = path.suffix.lower() in _SUFFIXES
+            known = path.suffix.lower() in HDF5
             return known and tokens_name_of(place.parent, place) is not None
         return _plain_folder(path) and not _says_feats(path)
 
@@ -84,12 +94,18 @@ class Hdf5:
         return source_of(path, _slides(path), Hdf5File()), None
 
 
-def _slides(folder: Path, depth: int = _DEPTH) -> Iterator[tuple[str, Path]]:
-    return files_below(folder, _SUFFIXES, depth)
+def has_own_layout(folder: Path) -> bool:
+    """Whether one of the layouts that folders and files with names of their own tell is here."""
+    readers = (Clam(), ClamTensors(), Trident(), Slideflow(), Torchmil())
+    return any(reader.can_read(folder) for reader in readers)
+
+
+def _slides(folder: Path, depth: int = DEPTH) -> Iterator[tuple[str, Path]]:
+    return files_below(folder, HDF5, depth)
 
 
 def _has_slides(folder: Path) -> bool:
-    return folder.is_dir() and any(True for _ in _slides(folder))
+    return has_files(folder, HDF5, DEPTH)
 
 
 def _encoders(folder: Path) -> Iterator[Path]:
@@ -99,8 +115,8 @@ def _encoders(folder: Path) -> Iterator[Path]:
 
 
 def _plain_folder(path: Path) -> bool:
-    """Slides, none of them in a folder of CLAM or TRIDENT: that is to be given itself."""
-    if not _has_slides(path):
+    """Slides alone, none of them in a folder of CLAM or TRIDENT: that is to be given itself."""
+    if not _has_slides(path) or has_own_layout(path) or set(count_files(path)) - set(HDF5):
         return False
     folders = {folder for name, _ in _slides(path) for folder in name.split("/")[:-1]}
     return not any(name == "h5_files" or name.startswith("features_") for name in folders)

@@ -1,0 +1,56 @@
+"""Bags in one table with a row for each token: CSV, TSV or Parquet.
+
+A header names the columns: the bag of a token (bag, bag_id, slide_id, …), the label of that bag
+(label, y, class, …), its coordinates (x and y, coord_x and coord_y), and features, which may have
+any names. A table without a header has labels, as numbers, first, then bags, then features, as the
+files of the classic benchmarks have (MUSK, elephant, …). Rows of a bag need not follow each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sparsetoken.bags.readers.airr import Airr
+from sparsetoken.bags.readers.delimited import read_delimited
+from sparsetoken.bags.readers.parquet import read_parquet
+from sparsetoken.bags.source import BagSource
+
+_TEXT, _PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """One row a token; `bag_column` and `label_column` where names do not tell.
+
+    Text is read at once, numbers exactly as they are written, and must fit in half of memory; of a
+    Parquet file the bags are indexed, and tokens are read when asked for.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "bags.csv")
+    ...     _ = path.write_text("bag,label,f1,f2\\na,1,0.5,2\\nb,0,0,1\\na,1,3,4\\n")
+    ...     source, labels = LongTable().read(path)
+    >>> source.names, source.lengths.tolist(), labels.tolist()
+    (('a', 'b'), [2, 1], [1, 0])
+    """
+
+    bag_column: str | None = None
+    label_column: str | None = None
+
+    layout = "CSV, TSV or Parquet tables with a row for each token: bag, label, features"
+
+    def can_read(self, path: Path) -> bool:
+        known = path.is_file() and path.suffix.lower() in (*_TEXT, *_PARQUET)
+        return known and not Airr().can_read(path)
+
+    def read(self, path: Path) -> tuple[BagSource, NDArray[Any] | None]:
+        if path.suffix.lower() in _PARQUET:
+            bags, table, dim = read_parquet(path, self.bag_column, self.label_column)
+            return BagSource(bags.names, bags.lengths, dim, bags.rows, table), bags.labels
+        bags, memory = read_delimited(path, self.bag_column, self.label_column)
+        dim = memory.values.shape[1]
+        return BagSource(bags.names, bags.lengths, dim, bags.rows, memory), bags.labels

@@ -1,0 +1,224 @@
+"""What tables of tokens share: columns known by their names, rows by bags, one label a bag."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsetoken.support.arrays import IntArray
+from sparsetoken.support.errors import InvalidInput
+
+BAGS = (
+    "bag", "bags", "bag_id", "bagid", "bag_name", "bag_index", "bag_number", "slide", "slide_id",
+    "donor", "donor_id", "patient", "patient_id", "sample", "sample_id", "subject", "subject_id",
+    "individual", "individual_id", "participant", "participant_id", "repertoire", "repertoire_id",
+)  # fmt: skip
+LABELS = (
+    "label", "labels", "bag_label", "y", "target", "class", "disease", "condition", "status",
+    "diagnosis", "phenotype", "outcome",
+)  # fmt: skip
+# Neither: places in a table, and what is known of single tokens. To learn from them would be wrong.
+_ASIDE = (
+    "", "unnamed:_0", "index", "row", "id", "instance", "instance_id", "instance_label", "token",
+    "token_id", "token_label", "cell_id", "__index_level_0__",
+)  # fmt: skip
+NO_FEATURES = frozenset((*BAGS, *LABELS, *_ASIDE))
+_COORDINATES = (("coord_x", "coord_y"), ("x_coord", "y_coord"), ("pos_x", "pos_y"), ("x", "y"))
+_MISSING = {"", "nan", "na", "<na>", "null"}
+_SHOWN = 8  # names in a sentence
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns, counted from 0, are what."""
+
+    bag: int
+    label: int | None
+    coordinates: tuple[int, int] | None
+    features: tuple[int, ...]
+
+
+def columns_of(names: Sequence[str], bag: str | None, label: str | None) -> Columns:
+    """What the columns of a table are, by their names; `bag` and `label` may be given.
+
+    A column y is the label, unless there is another one and a column x: then both are coordinates.
+    Columns whose names say that they are no features, and were not chosen, are left out.
+
+    >>> columns_of(["bag_id", "x", "y", "label", "0", "1"], None, None)
+    Columns(bag=0, label=3, coordinates=(1, 2), features=(4, 5))
+    """
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise InvalidInput(
+            f"every column must have a name of its own, got {in_words(doubled)} twice"
+        )
+    plain = [simplified(name) for name in names]
+    places = _coordinates(plain, label)
+    others = {} if places is None else {names[place] for place in places}
+    bag_name = chosen("bag_column", names, bag, BAGS)
+    if bag_name is None:
+        raise InvalidInput(
+            f"a column must say which bag a token is of: none of {in_words(names)} is called "
+            f"{in_words(BAGS[:4])} or the like; give bag_column (a table without a header has "
+            "numbers as labels first, then bags, then features)"
+        )
+    eligible = [name for name in names if name not in others and name != bag_name]
+    label_name = chosen("label_column", eligible, label, LABELS)
+    taken = {bag_name, label_name, *others}
+    features = [
+        place
+        for place, name in enumerate(names)
+        if name not in taken and plain[place] not in NO_FEATURES
+    ]
+    if not features:
+        raise InvalidInput(f"there must be columns with features beside {in_words(names)}")
+    return Columns(
+        names.index(bag_name),
+        None if label_name is None else names.index(label_name),
+        places,
+        tuple(features),
+    )
+
+
+def _coordinates(plain: list[str], label: str | None) -> tuple[int, int] | None:
+    for across, down in _COORDINATES:
+        if across in plain and down in plain and simplified(label or "") != down:
+            if (
+                down == "y"
+                and label is None
+                and not any(name in plain for name in LABELS if name != "y")
+            ):
+                raise InvalidInput(
+                    "columns x and y may be coordinates, or y the label: call them coord_x and "
+                    "coord_y, or give label_column='y'"
+                )
+            return plain.index(across), plain.index(down)
+    return None
+
+
+def chosen(
+    option: str, names: Sequence[str], given: str | None, known: Iterable[str]
+) -> str | None:
+    """The column that was given, or the one with a known name; None if there is none."""
+    if given is not None:
+        if given not in names:
+            raise InvalidInput(f"{option} must be one of {in_words(names)}, got {given!r}")
+        return given
+    wanted = set(known)
+    candidates = [name for name in names if simplified(name) in wanted]
+    if len(candidates) > 1:
+        raise InvalidInput(
+            f"{option} must be given: any of {in_words(candidates)} may be what is meant"
+        )
+    return candidates[0] if candidates else None
+
+
+def simplified(name: str) -> str:
+    """Small letters, words joined by _."""
+    return re.sub(r"[\s.-]+", "_", name.strip().lower())
+
+
+def in_words(names: Sequence[str]) -> str:
+    """A few names of many."""
+    shown = ", ".join(repr(name[:40]) for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+@dataclass(frozen=True, eq=False)
+class BagRows:
+    """Bags in the order of their first rows: names, the rows of each, labels (n,) if any."""
+
+    names: tuple[str, ...]
+    rows: tuple[IntArray, ...]
+    labels: NDArray[Any] | None
+
+    @property
+    def lengths(self) -> IntArray:
+        """Rows of each bag (n,)."""
+        return np.array([len(rows) for rows in self.rows])
+
+
+def bag_rows(blocks: Iterable[tuple[Any, Any]], label_column: str | None) -> BagRows:
+    """From the bags and labels (or None) of a table's rows as words, block by block."""
+    import pandas as pd
+
+    bags, labels = _Codes(), _Codes()
+    for bag_words, label_words in blocks:
+        codes, words = pd.factorize(np.asarray(bag_words, dtype=object))
+        missing = np.flatnonzero(np.isin(codes, [-1, *_places_of_missing(words)]))
+        if len(missing):
+            row = bags.count + int(missing[0]) + 1
+            raise InvalidInput(f"row {row} must say which bag it is of, it does not")
+        bags.add(codes, words)
+        if label_words is not None:
+            labels.add(*pd.factorize(np.asarray(label_words, dtype=object), use_na_sentinel=False))
+    if not bags.count:
+        raise InvalidInput("there must be at least one token, there is none")
+    bag, names = bags.codes(), tuple(bags.words)
+    order = np.argsort(bag, kind="stable")
+    counts = np.bincount(bag, minlength=len(names))
+    rows = tuple(np.split(order, np.cumsum(counts)[:-1]))
+    if label_column is None:
+        return BagRows(names, rows, None)
+    return BagRows(names, rows, _labels(labels, bag, names, rows, label_column))
+
+
+class _Codes:
+    """Words as whole numbers, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, int] = {}
+        self.count = 0
+        self._blocks: list[IntArray] = []
+
+    def add(self, codes: IntArray, words: Any) -> None:
+        table = [self.words.setdefault(str(word), len(self.words)) for word in words]
+        self._blocks.append(np.asarray(table, dtype=np.int64)[codes])
+        self.count += len(codes)
+
+    def codes(self) -> IntArray:
+        return np.concatenate(self._blocks)
+
+
+def _places_of_missing(words: Any) -> list[int]:
+    return [place for place, word in enumerate(words) if str(word).strip() == ""]
+
+
+def _labels(
+    labels: _Codes, bag: IntArray, names: tuple[str, ...], rows: tuple[IntArray, ...], column: str
+) -> NDArray[Any]:
+    """One of each bag, of which all its rows must speak."""
+    words, codes = list(labels.words), labels.codes()
+    first = codes[[part[0] for part in rows]]
+    other = np.flatnonzero(codes != first[bag])
+    if len(other):
+        row = int(other[0])
+        raise InvalidInput(
+            f"bag {names[bag[row]]} must have one label in column {column!r}, got "
+            f"{words[first[bag[row]]]!r} and {words[codes[row]]!r}"
+        )
+    for name, code in zip(names, first, strict=True):
+        if words[code].strip().lower() in _MISSING:
+            raise InvalidInput(f"bag {name} must have a label in column {column!r}, it has none")
+    return typed([words[code] for code in first])
+
+
+def typed(words: Sequence[str]) -> NDArray[Any]:
+    """Labels as whole numbers if all are, else as numbers if all are, else as words.
+
+    >>> typed(["1", "0"]).tolist(), typed(["0.5", "1"]).tolist(), typed(["-", "+"]).tolist()
+    ([1, 0], [0.5, 1.0], ['-', '+'])
+    """
+    for kind in (np.int64, np.float64):
+        try:
+            numbers = np.array([kind(word) for word in words])
+        except (ValueError, OverflowError):
+            continue
+        if np.isfinite(numbers).all():
+            return numbers
+    return np.array(list(words), dtype=str)
