@@ -10,12 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sparsetoken as st
 from clusters import dask_cluster
 from sparsetoken.bags import stacks, walking
 from sparsetoken.bags.bags import SummaryKernel
+from sparsetoken.cli import main
 
 KINDS = {
     "pooled": st.PooledClassifier(),
@@ -306,3 +308,50 @@ def test_a_summary_is_that_of_the_tokens(stored, small_parts):
         np.testing.assert_allclose(summary.mean[number], tokens.mean(axis=0), rtol=1e-12)
         np.testing.assert_allclose(summary.deviation[number], tokens.std(axis=0), rtol=1e-10)
         np.testing.assert_array_equal(summary.greatest[number], tokens.max(axis=0))
+
+
+@pytest.fixture
+def slides(tmp_path, monkeypatch):
+    """A folder of npy files with a table of labels, of a machine that has hardly any memory."""
+    sample = st.Task(30, 2, 6.0).sample(60, 6, rng=0)
+    folder = tmp_path / "slides"
+    folder.mkdir()
+    lines = ["slide_id,label"]
+    for number, (tokens, label) in enumerate(zip(sample.tokens, sample.labels, strict=True)):
+        np.save(folder / f"s{number}.npy", tokens.astype(np.float32))
+        lines.append(f"s{number},{'ill' if label > 0 else 'well'}")
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(st.BagSource, "fits", False)
+    return tmp_path
+
+
+def refused(*_, **__):
+    raise st.InvalidInput("not now")
+
+
+def test_fit_and_score_of_more_than_memory_holds(slides, capsys, monkeypatch):
+    monkeypatch.setattr(st, "estimate_task", refused)  # takes long
+    command = "fit slides --labels labels.csv --poolings attention --folds 2 --no-progress"
+    assert main([*command.split(), *"--save model --keep passes --positive ill".split()]) == 0
+    assert list((slides / "passes").iterdir())
+    seen = capsys.readouterr()
+    assert "60 bags are read in passes" in seen.err
+    assert "estimated from 60 of them" in " ".join(seen.err.split())
+    assert main("score model slides --out scores.csv".split()) == 0
+    right = pd.read_csv("scores.csv").set_index("bag").prediction
+    wanted = pd.read_csv("labels.csv").set_index("slide_id").label
+    assert (right == wanted[right.index]).mean() > 0.9
+
+
+def test_fit_of_some_tokens(slides, capsys, monkeypatch):
+    monkeypatch.setattr(st, "estimate_task", refused)
+    command = "fit slides --labels labels.csv --poolings pooled --folds 2 --max-tokens 7"
+    assert main([*command.split(), "--no-progress"]) == 0
+    assert "60 bags of 7 to 7 tokens in 6 dimensions" in capsys.readouterr().out
+
+
+def test_what_streaming_cannot_do(slides, capsys):
+    np.savez("bags.npz", X=np.ones((4, 2, 3)), y=[0, 1, 0, 1])
+    assert main("fit bags.npz --keep passes".split()) == 2
+    assert "keep and device are for folders of bags" in capsys.readouterr().err

@@ -28,7 +28,7 @@ from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.carriers import Carriers, FixedCount, fit_varying
 from sparsetoken.bags.estimate import SHRINKINGS, recognised
 from sparsetoken.bags.likelihood import Levels, NoiseDensity, Signal, fit_signal
-from sparsetoken.bags.measured import rank_surplus
+from sparsetoken.bags.measured import rank_evidence, rank_surplus
 from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.views import directions
@@ -101,12 +101,13 @@ def learn_tokens(data: TrainingData) -> Learned:
     ratios = levels.log_ratios(Signal(shift, width, 1, 0.0))
     scores = np.array([carriers.bag(bag).log_ratio for bag in data.bags.load().split(ratios)])
     surplus, variance = rank_surplus(scores, positive)
+    evidence = rank_evidence(surplus, variance, data.groups)
     ((direction, origin),) = directions(data, [best])
     model = TokenModel(
         direction, origin + measured.centre, measured.unit, noise, shift, width, carriers,
         _sigmoid(scores, data),
     )  # fmt: skip
-    return Learned(model, float(surplus / np.sqrt(variance)))
+    return Learned(model, evidence)
 
 
 class _Measured(NamedTuple):

@@ -65,6 +65,8 @@ class Fit:
     goes on after the last one."""
     device: str | None = None
     """Torch's name of a device for the matrix products, such as cuda."""
+    max_tokens: int | None = None
+    """Keep so many tokens of each bag, chosen at random and always the same."""
     leave_out: bool = False
     """Go on without bags that are missing, doubled, unlabelled or unreadable."""
     save: str | None = None
@@ -101,7 +103,8 @@ class Fit:
     def run(self) -> None:
         destination, page = target("fit: save", self.save), target("fit: report", self.report)
         collection = self._collection()
-        bags, labels, groups = self._walked(collection.bags), collection.labels, collection.groups
+        bags = self._walked(self._fewer(collection.bags))
+        labels, groups = collection.labels, collection.groups
         if labels is None:
             raise InvalidInput(
                 f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
@@ -222,6 +225,13 @@ class Fit:
             return _label(classes, self.positive)
         return classes[1].item() if len(classes) == 2 else None
 
+    def _fewer(self, bags: Walked) -> Walked:
+        """With all their tokens, or with some."""
+        if self.max_tokens is None:
+            return bags
+        fewer: Walked = st.subsampled(bags, self.max_tokens, self.seed)  # type: ignore[type-var]
+        return fewer
+
     def _walked(self, bags: st.Bags | st.BagSource) -> Walked:
         """In memory if they fit; else as they are read in passes."""
         if bags.fits and self.keep is None and self.device is None:
@@ -294,7 +304,7 @@ class Fit:
             return None
         self._doing("learning which tokens carry the signal")
         try:
-            some = self._few(bags, labels == signal)
+            some = self._few(bags)
             tokens = st.TokenPosterior(positive=signal).fit(
                 bags[some].load(), labels[some], groups=None if groups is None else groups[some]
             )
@@ -319,7 +329,7 @@ class Fit:
         """What is in the bags, and what more of them would give."""
         self._doing("estimating what is in the bags")
         try:
-            chosen_bags = self._few(bags, positive)
+            chosen_bags = self._few(bags)
             pilot = st.estimate_task(
                 bags[chosen_bags].load(),
                 positive[chosen_bags],
@@ -331,22 +341,14 @@ class Fit:
         self._say("\n" + pilot.summary())
         return {"pilot": pilot, **(self._plans(pilot, chosen) if pilot.found else {})}
 
-    def _few(self, bags: Walked, positive: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Places of all bags; of as many as memory has room for, drawn from both classes alike."""
-        places = np.arange(len(bags))
+    def _few(self, bags: Walked) -> NDArray[np.intp]:
+        """Places of all bags; of as many as memory has room for, drawn at random."""
         if bags.fits:
-            return places
-        rng, room = np.random.default_rng(self.seed), _PILOT
-        chosen: list[int] = []
-        turns = [rng.permutation(places[positive == side]) for side in (True, False)]
-        for place in (int(x) for pair in zip(*turns, strict=False) for x in pair):
-            room -= int(bags.lengths[place]) * bags.dim
-            if room < 0:
-                break
-            chosen.append(place)
-        note(f"what is in the bags is estimated from {len(chosen)} of them, which memory has room "
-             "for")  # fmt: skip
-        return np.sort(np.array(chosen, dtype=np.intp))
+            return np.arange(len(bags))
+        order = np.random.default_rng(self.seed).permutation(len(bags))
+        count = int(np.sum(np.cumsum(bags.lengths[order]) * bags.dim <= _PILOT))
+        note(f"what is in the bags is estimated from {count} of them, which memory has room for")
+        return np.sort(order[:count])
 
     def _doing(self, words: str) -> None:
         if not self.no_progress:
