@@ -419,7 +419,7 @@ def test_groups_on_the_command_line(file, capsys):
     arguments = ["fit", str(file), "--poolings", "pooled", "--no-progress", "--folds", "3"]
     assert main([*arguments, "--group", "patient", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert content["groups"] == 6 and content["bags"] == 12 and content["duplicates"] == []
+    assert content["groups"] == 6 and content["bags"] == 12 and content["warnings"] == []
     assert main([*arguments, "--group", "patient", "--merge"]) == 0
     words = capsys.readouterr().out
     assert "12 bags merged into 6, one for each group." in words

@@ -10,7 +10,7 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.comparison import _best
+from sparsetoken.bags.held_out import best_row
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.units import Units
 from sparsetoken.bags.whitening import Moments
@@ -255,7 +255,7 @@ def test_the_best_pooling(errors, expected):
         {"pooling": name, "error": error, "error_se": 0.05, "failure": "" if error else "why"}
         for name, error in errors.items()
     ]
-    best = _best(rows)
+    best = best_row(rows)
     assert (best and best["pooling"]) == expected
 
 

@@ -171,6 +171,8 @@ class FitReport:
             "test_bags": _plain(self.test_sizes),
             "warnings": list(self.warnings),
         }
+        if self.data.groups is not None:
+            answer["groups"] = self.data.groups
         if self.saved is not None:
             answer["saved"] = {"classifier": self.chosen, "file": self.saved}
         if self.pilot is not None:

@@ -30,6 +30,7 @@ from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
+from sparsetoken.support.text import number_text
 
 LEVEL = 0.9  # of intervals, if none is asked for: that for which forecasts were judged
 _FEWEST = 2  # bags of a class that have a variance
@@ -45,7 +46,8 @@ class Interval(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        value, low, high = (number_text(float(number), digits=3) for number in self)
+        return f"{value} [{low}, {high}]"
 
 
 class Difference(NamedTuple):

@@ -180,7 +180,8 @@ def sizes_of_tests(quality: Quality, level: float) -> tuple[TestSize, ...]:
     auc, low, _ = quality.auc
 
     def needed(value: float, half_width: float) -> int:
-        return test_bags_needed(value, quality.prevalence, half_width, level)
+        better = max(value, 1 - value)  # of the other label, where it is below one half
+        return test_bags_needed(better, quality.prevalence, half_width, level)
 
     return tuple(
         TestSize(half, needed(auc, half) if auc < 1 else None, needed(low, half))

@@ -115,8 +115,8 @@ class Fit:
                 f"{self.bags}: y must have labels of two kinds, got {classes[0]} alone"
             )
         signal = self._signal(classes)
-        if self.group is not None and self.labels is None:
-            groups = st.load_groups(self.bags, self.group)
+        if self._own_groups:
+            groups = st.load_groups(self.bags, str(self.group))
         duplicates = self._duplicates(bags, groups)
         if self.merge:
             bags, labels = self._merged(bags, labels, groups, signal)
@@ -215,9 +215,14 @@ class Fit:
             labels=self.labels if self.slide_table is None else (self.labels, self.slide_table),
             bag_column=self.bag_column,
             label_column=self.label_column,
-            group_column=None if self.labels is None else self.group,
+            group_column=None if self._own_groups else self.group,
             leave_out=self.leave_out,
         )
+
+    @property
+    def _own_groups(self) -> bool:
+        """Whether groups are in the npz file itself."""
+        return self.group is not None and self.labels is None and self.bags.endswith(".npz")
 
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""

@@ -241,7 +241,7 @@ def test_fit_and_score_on_folders(cohort, capsys, monkeypatch):
     command = "fit clam --labels labels.csv --group case_id --poolings attention --folds 2"
     assert main([*command.split(), "--save", "model", "--positive", "tumor"]) == 0
     seen = capsys.readouterr()
-    assert "60 bags of 6 to 6 tokens in 4 dimensions" in seen.out
+    assert "60 bags in 30 groups of 6 to 6 tokens in 4 dimensions" in seen.out
     assert "those labelled tumor" in seen.out
     assert main("score model new --out scores.csv --tokens tokens.csv".split()) == 0
     rows = list(csv.DictReader((folder / "scores.csv").read_text().splitlines()))
@@ -259,17 +259,19 @@ def test_groups_reach_the_classifier(cohort, capsys, monkeypatch):
     folder, _ = cohort
     monkeypatch.chdir(folder)
     seen = []
+    compare, fit = st.cross_validate, st.TokenPosterior.fit
     monkeypatch.setattr(
-        st.AttentionClassifier, "fit", lambda self, X, y, **more: seen.append(more["groups"])
+        st,
+        "cross_validate",
+        lambda *a, groups, **k: note(groups) or compare(*a, groups=groups, **k),
     )
-    monkeypatch.setattr(st, "save_classifier", lambda *_: None)
     monkeypatch.setattr(
-        st, "estimate_task", lambda *_, groups: seen.append(groups) or refuse("enough")
+        st.TokenPosterior, "fit", lambda *a, groups: note(groups) or fit(*a, groups=groups)
     )
-    frame = table(pooling=["larger class", "attention"], failure=["", ""], best=[False, True])
-    monkeypatch.setattr(st, "compare_poolings", lambda *_, **__: frame)
-    assert main("fit clam --labels labels.csv --save model2".split()) == 0
-    assert len(seen) == 2 and all(groups[:3].tolist() == ["p0", "p0", "p1"] for groups in seen)
+    monkeypatch.setattr(st, "estimate_task", lambda *_, groups: note(groups) or refuse("enough"))
+    note = seen.append
+    assert main("fit clam --labels labels.csv --save model2 --poolings pooled".split()) == 0
+    assert len(seen) == 3 and all(groups[:3].tolist() == ["p0", "p0", "p1"] for groups in seen)
     assert "Nothing can be estimated or planned: enough" in capsys.readouterr().out
 
 
