@@ -258,8 +258,8 @@ def _tests(report: FitReport) -> Iterator[str]:
     yield element(
         "p",
         f"Test bags are new ones, {quality.prevalence:.1%} of them {quality.label} as here, that "
-        f"nothing was learned from; intervals of {report.level:.0%}, by the "
-        "variance for scores of two Gaussians. The last column takes the low end of the interval of the AUC.",
+        f"nothing was learned from; intervals of {report.level:.0%}, by the variance for scores of "
+        "two Gaussians. The last column takes the low end of the interval of the AUC.",
         class_="quiet",
     )
 
