@@ -50,12 +50,12 @@ ROOMS = {
     "reproduction": "claim report reproduce".split(),
     "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
     "bags": (
-        "stacks summary bags walking source groups merging leakage intervals repeats mixture units "
-        "training_data token_maps noise whitening poolings statistics training classes parameters "
-        "classifier estimators held_out comparison likelihood views diagnosis measured anchors "
-        "forecast findings estimate pilot subsampling evaluation_size report_pictures report "
-        "judgement fit_report carriers token_model token_posterior maps saved_tokens saved_models "
-        "storage"
+        "stacks summary bags labels walking source groups merging leakage intervals repeats "
+        "mixture units training_data token_maps noise whitening queries poolings statistics "
+        "training classes parameters classifier estimators held_out comparison likelihood views "
+        "diagnosis measured anchors forecast findings estimate pilot subsampling "
+        "evaluation_size report_pictures report judgement fit_report carriers token_model "
+        "token_posterior maps saved_tokens saved_models storage"
     ).split(),
     "bags/readers": (
         "untrusted npz folders hdf5 table_files label_tables tables delimited parquet kmers airr "
@@ -105,7 +105,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "sklearn": {
         f"bags/{name}.py"
         for name in (
-            "bags training_data token_maps classes classifier comparison token_posterior "
+            "labels training_data token_maps classes classifier comparison token_posterior "
             "saved_tokens storage"
         ).split()
     },

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 
 import sparsetoken as st
-from sparsetoken.bags.bags import two_classes
+from sparsetoken.bags.labels import two_classes
 from sparsetoken.support.errors import InvalidInput
 
 WORDS = np.array(["no4", "has4", "has4", "no4", "no4"])

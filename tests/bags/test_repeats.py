@@ -8,7 +8,7 @@ import pytest
 import sparsetoken as st
 from sparsetoken.bags import repeats, stacks
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.poolings import Job, refined, two_step_queries
+from sparsetoken.bags.queries import Job, refined, two_step_queries
 from sparsetoken.bags.repeats import RepeatedBags, repeated
 from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.bags.training_data import TrainingData

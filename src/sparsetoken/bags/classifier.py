@@ -13,17 +13,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsetoken.bags.bags import (
-    Bags,
-    ValueKernel,
-    Walked,
-    is_ragged,
-    read_labels,
-    scikit_learn_checks,
-    signal_of,
-)
+from sparsetoken.bags.bags import Bags, ValueKernel, Walked, is_ragged
 from sparsetoken.bags.classes import OneAgainstRest, bag_weights
 from sparsetoken.bags.groups import read_groups
+from sparsetoken.bags.labels import read_labels, scikit_learn_checks, signal_of
 from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Pooling
 from sparsetoken.bags.source import BagSource, as_bags

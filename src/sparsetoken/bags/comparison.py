@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from sparsetoken.bags.bags import Walked, read_labels, signal_of
+from sparsetoken.bags.bags import Walked
 from sparsetoken.bags.classifier import BagClassifier
 from sparsetoken.bags.estimators import ESTIMATORS
 from sparsetoken.bags.groups import read_groups
 from sparsetoken.bags.held_out import Comparison, HeldOut, best_row, guess_row, pooling_row
 from sparsetoken.bags.intervals import LEVEL
+from sparsetoken.bags.labels import read_labels, signal_of
 from sparsetoken.bags.source import as_bags
 from sparsetoken.support.arrays import IntArray
 from sparsetoken.support.blas import one_blas_thread

@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.bags.bags import Bags, read_labels, signal_of
+from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.groups import Grouping, read_groups
+from sparsetoken.bags.labels import read_labels, signal_of
 from sparsetoken.bags.source import BagFormat, BagSource
 from sparsetoken.support.checks import one_of
 from sparsetoken.support.errors import InvalidInput

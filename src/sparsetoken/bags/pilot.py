@@ -23,13 +23,14 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from sparsetoken.bags.anchors import Anchor
-from sparsetoken.bags.bags import Bags, two_classes
+from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.diagnosis import diagnosed
 from sparsetoken.bags.estimate import Estimate, best_estimate
 from sparsetoken.bags.findings import SURE, MatrixInterval, Pilot
 from sparsetoken.bags.forecast import anchors_of, error_setting
 from sparsetoken.bags.groups import read_groups, standard_error
 from sparsetoken.bags.intervals import Interval
+from sparsetoken.bags.labels import two_classes
 from sparsetoken.bags.likelihood import (
     NoiseDensity,
     Signal,

@@ -20,7 +20,8 @@ from functools import partial
 import numpy as np
 
 from sparsetoken.bags.bags import Bags, SummaryKernel, Walked
-from sparsetoken.bags.poolings import Candidate, Job, Pooling
+from sparsetoken.bags.poolings import Candidate, Pooling
+from sparsetoken.bags.queries import Job
 from sparsetoken.bags.summary import BagSummary, summarise
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Root, Whitening

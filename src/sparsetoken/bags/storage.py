@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetoken.bags.bags import signal_of
 from sparsetoken.bags.classes import OneAgainstRest
 from sparsetoken.bags.classifier import BagClassifier
 from sparsetoken.bags.estimators import ESTIMATORS
+from sparsetoken.bags.labels import signal_of
 from sparsetoken.bags.parameters import check_parameters
 from sparsetoken.bags.readers.loading import naming
 from sparsetoken.bags.readers.npz import read_arrays

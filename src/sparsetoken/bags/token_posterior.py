@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetoken.bags.bags import Bags, signal_of, two_classes
+from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.carriers import Carriers
 from sparsetoken.bags.findings import SURE
+from sparsetoken.bags.labels import signal_of, two_classes
 from sparsetoken.bags.source import BagSource
 from sparsetoken.bags.token_model import Learned, TokenModel, learn_tokens
 from sparsetoken.bags.training_data import TrainingData

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.poolings import Candidate, Job, Pooling
+from sparsetoken.bags.poolings import Candidate, Pooling
+from sparsetoken.bags.queries import Job
 from sparsetoken.bags.token_maps import mapped, view
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.units import Target

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from sparsetoken.bags.bags import Walked, scikit_learn_checks
+from sparsetoken.bags.bags import Walked
+from sparsetoken.bags.labels import scikit_learn_checks
 from sparsetoken.bags.units import Units
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsetoken.bags.likelihood import Levels, NoiseDensity
-from sparsetoken.bags.poolings import Job, refined, two_step_queries
+from sparsetoken.bags.queries import Job, refined, two_step_queries
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Moments, Shrinking
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
