@@ -67,6 +67,7 @@ class FitReport:
     untold: str
     warnings: tuple[str, ...]
     saved: str | None
+    saved_tokens: bool  # whether probabilities of tokens are in that file
     commands: tuple[str, ...]
     version: str
 
@@ -90,6 +91,7 @@ class FitReport:
         classifier: BagClassifier | None = None,
         warnings: Sequence[str] = (),
         saved: str | None = None,
+        saved_tokens: bool = False,
         names: Sequence[str] | None = None,
         groups: Any = None,
         problems: Sequence[tuple[str, str]] = (),
@@ -131,6 +133,7 @@ class FitReport:
             untold=untold,
             warnings=tuple(warnings),
             saved=saved,
+            saved_tokens=saved_tokens,
             commands=tuple(commands),
             version=version,
         )
@@ -174,7 +177,9 @@ class FitReport:
         if self.data.groups is not None:
             answer["groups"] = self.data.groups
         if self.saved is not None:
-            answer["saved"] = {"classifier": self.chosen, "file": self.saved}
+            answer["saved"] = {
+                "classifier": self.chosen, "file": self.saved, "tokens": self.saved_tokens,
+            }  # fmt: skip
         if self.pilot is not None:
             answer["pilot"] = json.loads(self.pilot.to_json())
         elif self.unplanned and self.signal is not None:

@@ -145,7 +145,7 @@ class Fit:
         if not poolings and "vectorized" not in set(table.pooling):
             self._say("(vectorized needs bags of one length, not too many)")
         chosen = self._chosen(table)
-        classifier = None
+        classifier = tokens = None
         if destination is not None or page is not None:
             self._doing(f"fitting all bags ({chosen})")
             try:
@@ -180,6 +180,7 @@ class Fit:
                 zip(collection.problems.bag, collection.problems.explanation, strict=True)
             ),
             saved=self.save,
+            saved_tokens=tokens is not None,
             commands=self._commands,
             version=st.__version__,
             **outlook,
