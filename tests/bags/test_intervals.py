@@ -220,7 +220,8 @@ def test_delong_is_the_bootstraps():
 @pytest.mark.parametrize("folds", [1, 5])
 @pytest.mark.parametrize("bags", [50, 200])
 def test_nine_of_ten_intervals_hold_the_auc(gap, folds, bags):
-    """Of normal scores, whose AUC is known. Folds of four positive bags make them a bit wide."""
+    """Of normal scores, whose AUC is known. In folds of four positive bags they are too wide: there
+    nine of ten is the least."""
     truth, repeats = float(ndtr(gap / math.sqrt(2))), 2000
     held = 0
     for seed in range(repeats):
@@ -230,7 +231,8 @@ def test_nine_of_ten_intervals_hold_the_auc(gap, folds, bags):
         fold = np.arange(bags) // 5 % folds  # of both classes alike
         _, low, high = st.delong_interval(positive, scores, folds=fold)
         held += low <= truth <= high
-    assert 0.87 < held / repeats < 0.97, held / repeats
+    tiny = bags // folds < 20
+    assert 0.87 < held / repeats < (1.0 if tiny else 0.96), held / repeats
 
 
 @pytest.mark.slow
