@@ -43,6 +43,7 @@ test: lint
 	$(BIN)/python $(PYTEST) -m "not slow" --durations 12 $(REST)
 
 test-slow: .venv/installed
+	scripts/install-browser
 	$(BIN)/python $(PYTEST) -m slow --durations 12 $(REST)
 
 test-all: test test-slow test-claims test-torch test-explorer
