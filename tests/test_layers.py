@@ -31,6 +31,7 @@ ROOMS = {
     ).split(),
     "oracles": (
         "thresholds exact linear laws extremes symmetric attention bayes posterior oracle "
+        "learning_data learning_equation bayes_learning "
         "detection regret"
     ).split(),
     "fitting": (

@@ -76,6 +76,13 @@ from .model.weightings import Softmax as Softmax
 from .model.weightings import Sparsemax as Sparsemax
 from .model.weightings import TopK as TopK
 from .model.weightings import Weighting as Weighting
+from .oracles.bayes_learning import BayesCurve as BayesCurve
+from .oracles.bayes_learning import bayes_curve as bayes_curve
+from .oracles.bayes_learning import hard_phase as hard_phase
+from .oracles.bayes_learning import samples_needed as samples_needed
+from .oracles.learning_equation import BayesPoint as BayesPoint
+from .oracles.learning_equation import HardPhase as HardPhase
+from .oracles.learning_equation import SamplesNeeded as SamplesNeeded
 from .oracles.oracle import bayes_error as bayes_error
 from .oracles.oracle import oracle_error as oracle_error
 from .oracles.oracle import signal_threshold as signal_threshold

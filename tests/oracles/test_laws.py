@@ -19,7 +19,7 @@ from sparsetoken.oracles import linear
 from sparsetoken.oracles.exact import gaussian_error
 from sparsetoken.oracles.laws import LawOracle, _best_readout
 from sparsetoken.oracles.oracle import bayes_error, oracle_error, signal_threshold
-from sparsetoken.oracles.posterior import log_likelihood_ratio, posterior_error
+from sparsetoken.oracles.posterior import PosteriorOracle, log_likelihood_ratio
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
@@ -124,7 +124,7 @@ def test_a_new_classifier_has_a_threshold():
 def test_special_oracles_agree_with_the_general_one(task):
     attention = LawOracle(Attention(), task).error(task.strength)
     assert within(attention, oracle_error(task, Attention()))
-    assert within(posterior_error(task, 0), bayes_error(task))
+    assert within(PosteriorOracle(task, 0).error(), bayes_error(task))
     kappa = task.strength * task.sparsity / math.sqrt(task.length)
     pooled = LawOracle(Pooled(), task).error(task.strength)
     assert pooled == pytest.approx(gaussian_error(kappa, task.prevalence), rel=1e-12)

@@ -37,6 +37,10 @@ class Varying(ABC):
     def atoms(self) -> tuple[FloatArray, FloatArray]:
         """Values (k,) and their probabilities (k,)."""
 
+    @abstractmethod
+    def scaled(self, factor: float) -> Varying:
+        """The law of the number times a factor above 0."""
+
     def mean(self) -> float:
         """Expectation."""
         values, weights = self.atoms()
@@ -92,6 +96,9 @@ class Discrete(Varying):
     def atoms(self) -> tuple[FloatArray, FloatArray]:
         return np.array(self.values), np.array(self.weights)
 
+    def scaled(self, factor: float) -> Discrete:
+        return Discrete(tuple(factor * value for value in self.values), self.weights)
+
 
 @dataclass(frozen=True)
 class Continuous(Varying):
@@ -119,6 +126,10 @@ class Continuous(Varying):
         z = _REACH * nodes
         density = weights * np.exp(-0.5 * z**2)
         return self.at(z), density / density.sum()
+
+    def scaled(self, factor: float) -> Continuous:
+        *shapes, loc, scale = self.parameters
+        return Continuous(self.family, (*shapes, factor * loc, factor * scale))
 
     @property
     def support(self) -> tuple[float, float]:

@@ -18,7 +18,7 @@ z_l = √ρ z₀ + √(1−ρ) ε_l.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -152,6 +152,12 @@ class Task:
         return Signals(
             np.repeat(thetas, len(ones)), np.tile(ones, len(thetas)), np.outer(p, q).ravel()
         )
+
+    def weakened(self, factor: float) -> Task:
+        """The same with its strengths times a factor above 0."""
+        if isinstance(self.strength, Varying):
+            return replace(self, strength=self.strength.scaled(factor))
+        return replace(self, strength=factor * self.strength)
 
     @property
     def dose(self) -> float:

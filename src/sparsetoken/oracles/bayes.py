@@ -3,6 +3,12 @@ r"""The Bayes test, sampled: e_R(pe^{θg})/e_R(p) · e^{−Rθ²/2} against (1�
 One token is integrated out: e_R(all) = e_R(rest) + x e_{R−1}(rest) is linear in its x = pe^{θg}, so
 that the test is a threshold on its g. In a positive sample it is a token that carries the signal;
 in a negative one it is the largest.
+
+The same rest says how well the places are known. A sample that is positive with probability c has
+its token at l among those with the signal with the posterior probability
+
+    v̂_l = expit(log pe^{θg_l} + log e_{R−1}(rest) − log(e_R(rest) + K)),
+    K = (1−c)/c · e_R(p) e^{Rθ²/2}.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from scipy.special import ndtr
 
 from sparsetoken.model.places import log_choose
 from sparsetoken.model.task import Task
-from sparsetoken.oracles.exact import Gaussian, MeanOrMaximum
+from sparsetoken.oracles.exact import Gaussian, MeanOrMaximum, mean_expit
 from sparsetoken.oracles.extremes import (
     LARGEST,
     MOST_TOKENS,
@@ -61,24 +67,45 @@ class BayesOracle:
         guess = MeanOrMaximum(self.task).threshold(error)
         return sampled_threshold(self.error, error, guess)
 
+    def overlaps(self, strength: float, chance: float = 1.0) -> FloatArray:
+        """E⟨v, v̂⟩ of samples that are positive with this chance, by replicates (16,)."""
+        draws = len(self.rest.lower)
+        known = np.empty(draws)
+        level = self._level(strength, chance) if chance < 1 else -math.inf
+        for rows in row_blocks(draws, self._width):
+            values, noise, order = self._positive(strength, rows)
+            below, at, own = self._sums(values, strength, noise, order)
+            odds = own + below - np.logaddexp(at, level)
+            known[rows] = mean_expit(odds + strength**2, strength)
+        return self.task.fixed_sparsity * chance * known.reshape(REPLICATES, -1).mean(axis=1)
+
+    @property
+    def _width(self) -> int:
+        return self.rest.noise.seen.shape[1] + self.task.fixed_sparsity
+
+    def _positive(self, strength: float, rows: slice) -> tuple[FloatArray, Tokens, Order | None]:
+        """θg of the tokens of positive samples but one with the signal; the others; their order."""
+        signal, noise, _, _ = rows_of(self.rest, rows)
+        values = np.hstack([signal.seen + strength, noise.seen]) * strength
+        return values, noise, self.orders[0][rows] if self.orders else None
+
     def _sampled(self, strength: float, few: bool) -> Estimate:
         draws, prevalence = len(self.rest.lower), self.task.prevalence
         losses = np.empty(max(draws // REPLICATES, 256) if few else draws)
-        level = self._level(strength)
-        width = self.rest.noise.seen.shape[1] + self.task.fixed_sparsity
-        for rows in row_blocks(len(losses), width):
-            signal, noise, negative, lower = rows_of(self.rest, rows)
-            up, down = (order[rows] for order in self.orders) if self.orders else (None, None)
-            values = np.hstack([signal.seen + strength, noise.seen]) * strength
+        level = self._level(strength, prevalence)
+        for rows in row_blocks(len(losses), self._width):
+            _, _, negative, lower = rows_of(self.rest, rows)
+            down = self.orders[1][rows] if self.orders else None
+            values, noise, up = self._positive(strength, rows)
             miss = ndtr(self._cut(values, strength, level, noise, up) - strength)
             cut = self._cut(negative.seen * strength, strength, level, negative, down)
             alarm = ndtr(-np.maximum(cut, lower)) / ndtr(-lower)
             losses[rows] = prevalence * miss + (1 - prevalence) * alarm
         return Estimate(losses.mean()) if few else mean_of_replicates(losses)
 
-    def _level(self, strength: float) -> float:
+    def _level(self, strength: float, prevalence: float) -> float:
         """log of what e_R(pe^{θg}) must exceed: (1−π)/π · e_R(p) · e^{Rθ²/2}."""
-        size, length, prevalence = self.task.fixed_sparsity, self.task.length, self.task.prevalence
+        size, length = self.task.fixed_sparsity, self.task.length
         if self.task.places is None:
             log_sum = float(log_choose(length, size))
         else:
@@ -94,14 +121,21 @@ class BayesOracle:
         order: Order | None,
     ) -> FloatArray:
         """The missing token's g at which e_R(rest) + pe^{θg} e_{R−1}(rest) is at the level."""
+        below, at, own = self._sums(values, strength, hidden, order)
+        with np.errstate(divide="ignore"):
+            log_missing = level + np.log(-np.expm1(np.minimum(at - level, 0.0)))
+        return np.asarray((log_missing - below - own) / strength)
+
+    def _sums(
+        self, values: FloatArray, strength: float, hidden: Tokens, order: Order | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+        """log e_{R−1} and log e_R of the rest, and log p of the missing token."""
         own: FloatArray | float = 0.0
         if order is not None:
             log_weights = np.log(np.asarray(self.task.places))[order]
             values, own = values + log_weights[:, 1:], log_weights[:, 0]
         below, at = log_elementary(values, self.task.fixed_sparsity, (hidden, strength))
-        with np.errstate(divide="ignore"):
-            log_missing = level + np.log(-np.expm1(np.minimum(at - level, 0.0)))
-        return np.asarray((log_missing - below - own) / strength)
+        return below, at, own
 
 
 def sampled_orders(task: Task, draws: int, seed: int) -> tuple[Order, Order]:

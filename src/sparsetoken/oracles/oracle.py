@@ -34,7 +34,7 @@ from sparsetoken.oracles.exact import Gaussian, MeanOrMaximum, check_plain
 from sparsetoken.oracles.extremes import draw_rest
 from sparsetoken.oracles.laws import LawOracle
 from sparsetoken.oracles.linear import LinearOracle
-from sparsetoken.oracles.posterior import posterior_error
+from sparsetoken.oracles.posterior import PosteriorOracle
 from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.estimate import Estimate
@@ -117,7 +117,7 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     check_task("bayes_error", task)
     seed = whole("bayes_error", "seed", seed, least=0)
     if task.uniform_places and not task.is_plain:
-        return posterior_error(task, seed)
+        return PosteriorOracle(task, seed).error()
     check_plain("bayes_error", task, "with position weights")
     return bayes_oracle("bayes_error", task, seed).error(task.fixed_strength)
 

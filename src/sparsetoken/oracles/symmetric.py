@@ -21,7 +21,7 @@ _POWERS = 12  # powers of small values kept in log Π(1 + xz); |xz| ≤ 1/3
 def log_elementary(
     log_values: FloatArray, size: int, hidden: tuple[Tokens, float] | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """log e_{R−1}(x) and log e_R(x) for every row of log x, shape (N, n), 1 ≤ R = size ≤ n.
+    """log e_{R−1}(x) and log e_R(x) for every row of log x, shape (N, n), 1 ≤ R = size ≤ n + 1.
 
     `hidden` = (tokens, θ) adds the hidden tokens of `tokens`, with values e^{θg}. Of many values
     the small ones enter through their power sums. Holds about 100·N·n bytes: give it `row_blocks`
@@ -31,6 +31,8 @@ def log_elementary(
     >>> np.exp([lower[0], upper[0]]).round(9).tolist()
     [6.0, 11.0]
     """
+    if size > log_values.shape[1] and (hidden is None or not hidden[0].hidden):
+        return log_values.sum(axis=1), np.full(len(log_values), -np.inf)  # Π x_l, and nothing
     log_powers, order = np.empty((0, len(log_values))), _POWERS if size > 1 else 1
     kept, count = max(LARGEST, 4 * size), log_values.shape[1]
     if hidden is not None and hidden[0].hidden:
