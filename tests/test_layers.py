@@ -49,7 +49,9 @@ ROOMS = {
         "weightings boundary departures universality architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
-    "planning": "metrics ridges tuning reuse unknowns report advice plan outlook".split(),
+    "planning": (
+        "learners metrics ridges tuning reuse unknowns report advice floors plan outlook"
+    ).split(),
     "bags": (
         "stacks summary bags labels walking source groups merging leakage intervals repeats "
         "mixture units training_data token_maps noise whitening queries poolings statistics "

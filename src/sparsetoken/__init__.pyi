@@ -87,12 +87,13 @@ from .oracles.oracle import bayes_error as bayes_error
 from .oracles.oracle import oracle_error as oracle_error
 from .oracles.oracle import signal_threshold as signal_threshold
 from .planning.advice import Plan as Plan
+from .planning.floors import Floors as Floors
+from .planning.floors import floors as floors
 from .planning.metrics import METRICS as METRICS
 from .planning.metrics import Metric as Metric
 from .planning.outlook import Outlook as Outlook
 from .planning.outlook import capacities as capacities
 from .planning.outlook import crossover as crossover
-from .planning.outlook import floors as floors
 from .planning.outlook import outlook as outlook
 from .planning.outlook import sensitivities as sensitivities
 from .planning.outlook import tuned_curve as tuned_curve

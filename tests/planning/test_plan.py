@@ -435,6 +435,23 @@ def test_errors_say_nothing_about_a_query_for_another_goal():
     assert not any("does not help" in words for words in ranked.warnings)
 
 
+def test_floors_of_any_learner(forward, inverse):
+    """The least error with the plan's samples, or the fewest samples for its target."""
+    learned = st.floors(forward).learned
+    curve = st.bayes_curve(forward.task, [forward.samples / forward.dim])
+    assert learned["any learner"] == pytest.approx(curve.test_error[0])
+    assert learned["message passing"] == pytest.approx(curve.reachable.test_error[0])
+    assert all(value <= learned["any learner"] + 1e-4 for value in learned.values())
+    assert learned["any learner"] < forward.best.value
+    needed = st.floors(inverse).learned
+    per_dim = needed["any learner"] / inverse.dim
+    assert per_dim == pytest.approx(st.samples_needed(inverse.task, inverse.target).best)
+    assert len(needed) == 4 and max(needed.values()) < inverse.best.needed
+    assert f"any learner {needed['any learner']:.0f}," in str(st.outlook(inverse))
+    hopeless = st.plan(TASK, dim=30, target_error=0.01, check=False)
+    assert hopeless.best is None and not st.floors(hopeless).learned
+
+
 def test_an_overwhelming_signal_has_floors_too():
     asked = st.plan(st.Task(10, 1, 100.0), dim=50, samples=100, check=False)
     floors = st.floors(asked)

@@ -22,6 +22,7 @@ from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
+_LEAST_LOG = 700.0  # e^−700 is the least number but for a few
 _KNOT = 0.25  # between centres, in units of the scale: the spline is then good to 1e-7
 
 
@@ -33,26 +34,29 @@ def check_plain(owner: str, task: Task, when: str = "") -> None:
 
 
 def mean_expit(centres: FloatArray, scale: float) -> FloatArray:
-    """E expit(a + sz) over a standard normal z, for centres a (n,).
+    """E expit(a + sz) over a standard normal z, for centres a (n,); the same as E Φ((a − Λ)/s) over
+    a logistic Λ.
 
-    Its logit is computed at a few centres, by the trapezoidal rule, and lies on a spline between
-    them; beyond, it is a − s²/2 or a + s²/2 but for rounding. The poles of expit are π/s off the
-    axis, so that the rule is right to 16 digits.
+    Its logit is computed at a few centres, by the trapezoidal rule for the smoother of the two
+    (poles are π off the axis or more: right to 16 digits), and lies on a spline between them; far
+    away it is a − s²/2 or a + s²/2.
 
     >>> round(float(mean_expit(np.array([0.0]), 3.0)[0]), 12)
     0.5
     """
     if scale == 0:
         return np.asarray(expit(centres))
-    reach = 40 + scale**2 / 2 + 9 * scale
+    reach = 40 + 9 * scale + min(scale**2 / 2, _LEAST_LOG)
     knots = np.linspace(-reach, reach, 2 * math.ceil(reach / (_KNOT * max(scale, 1))) + 1)
-    step = 0.5 / max(scale, 1)
-    nodes = np.arange(-9 - scale, 9 + scale + step, step)
-    density = np.exp(-(nodes**2) / 2)
-    density /= density.sum()
-    logs = log_expit(knots[:, None] + scale * nodes)
-    means = logsumexp(logs + np.log(density), axis=1)
-    logits = CubicSpline(knots, means - means[::-1])  # E expit(−a − sz) is that of −a
+    if scale < 1:
+        nodes = np.arange(-10, 10.5, 0.5)
+        logs = log_expit(knots[:, None] + scale * nodes) - nodes**2 / 2
+    else:
+        most = min(2 * reach, _LEAST_LOG)
+        nodes = np.arange(-most, most + 0.5, 0.5)
+        logs = log_ndtr((knots[:, None] - nodes) / scale) + log_expit(nodes) + log_expit(-nodes)
+    sums = logsumexp(logs, axis=1)
+    logits = CubicSpline(knots, sums - sums[::-1])  # E expit(−a − sz) is that of −a
     inside = np.clip(centres, -reach, reach)
     return np.asarray(expit(logits(inside) + (centres - inside)))
 

@@ -24,6 +24,7 @@ from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
+from sparsetoken.planning.learners import BestLearner, best_learners
 from sparsetoken.simulation.results import Simulation
 from sparsetoken.support.checks import Bounds, real, refusal, settle
 from sparsetoken.support.errors import InvalidInput
@@ -111,6 +112,10 @@ class Metric(ABC):
         """Computations of its best values with the signal known: by classifier, and of any test."""
         return {}
 
+    def learners(self, task: Task, unlabelled: float) -> dict[str, BestLearner]:
+        """Who does best where the signal must be learned, with so many unlabelled bags as well."""
+        return {}
+
     def checked_target(self, task: Task, target: float) -> float:
         """A target between the perfect and what takes no data at all."""
         field, (worst, guesser) = target_argument(self.name), self.baseline(task)
@@ -171,6 +176,9 @@ class Error(Metric):
             if kind.possible(task) is None
         }
         return {**tests, "bayes": partial(bayes_error, task)}
+
+    def learners(self, task: Task, unlabelled: float) -> dict[str, BestLearner]:
+        return best_learners(task, unlabelled)
 
 
 @dataclass(frozen=True)

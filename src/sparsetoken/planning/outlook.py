@@ -1,4 +1,4 @@
-"""Around the answer: floors, the crossover, tasks a little different, other numbers of samples."""
+"""Around the answer: the crossover, tasks a little different, other numbers of samples."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
 from sparsetoken.planning import report
 from sparsetoken.planning.advice import EDGE, Option, Plan, recommended
+from sparsetoken.planning.floors import Floors, floors
 from sparsetoken.planning.tuning import NEAR, Knobs, Reach, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, Place, Samples, approach, learnable
 from sparsetoken.support.blas import one_blas_thread
-from sparsetoken.support.errors import ConvergenceError, InvalidInput
+from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.prediction import capacity
 
 if TYPE_CHECKING:
@@ -26,18 +27,6 @@ if TYPE_CHECKING:
 _CHANGE = 0.2  # of strength, sparsity and prevalence
 _POINTS = 13  # of a curve
 _RETRY = math.log(1.5)  # of ease, where a draft was too optimistic; doubled each time
-
-
-@dataclass(frozen=True)
-class Floors:
-    """Errors no number of samples gets below: the oracle of each classifier, and Bayes.
-
-    Only errors have such floors; for another metric there is only each option's `limit`. One that
-    cannot be computed is in `left_out`, with the reason.
-    """
-
-    errors: dict[str, float]
-    left_out: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,41 +87,6 @@ def outlook(plan: Plan) -> Outlook:
     11.0
     """
     return Outlook(plan, floors(plan), capacities(plan), crossover(plan), sensitivities(plan))
-
-
-def floors(plan: Plan) -> Floors:
-    """The smallest errors with the signal known, on the task of the answer.
-
-    Parameters
-    ----------
-    plan : Plan
-        Whose task, metric and weighting they are of.
-
-    Returns
-    -------
-    Floors
-        `errors` of each classifier's oracle and of Bayes; `left_out` says why one is not there.
-
-    Raises
-    ------
-    AttributeError
-        What is given is not a plan. An oracle that cannot be computed is left out, not raised.
-
-    Examples
-    --------
-    >>> from sparsetoken import Task, plan
-    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
-    >>> sorted(floors(advice).errors)
-    ['attention', 'bayes', 'pooled', 'vectorized']
-    """
-    errors, left_out = {}, {}
-    with one_blas_thread():
-        for name, oracle in plan.metric.oracles(plan.answer, plan.setting.weighting).items():
-            try:
-                errors[name] = float(oracle())
-            except (InvalidInput, ConvergenceError) as error:  # too long to compute, say
-                left_out[name] = str(error)
-    return Floors(errors, left_out)
 
 
 def capacities(plan: Plan) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +127,8 @@ def outlook_paragraphs(outlook: Outlook) -> Iterator[str]:
     if floors.errors:
         words = ", ".join(f"{name} {value:.4g}" for name, value in floors.errors.items())
         yield f"Smallest possible errors, signal known: {words}."
+    if floors.learned:
+        yield _learned_words(plan, floors.learned)
     for name, why in floors.left_out.items():
         yield f"The floor of {name} is left out: {why}."
     if math.isfinite(outlook.crossover):
@@ -136,6 +138,18 @@ def outlook_paragraphs(outlook: Outlook) -> Iterator[str]:
     what = plan.metric.words if plan.unknown is None else plan.unknown.name
     table = table_text(outlook.sensitivities)
     yield f"If the task were 20 % different ({what}):\n{table}"
+
+
+def _learned_words(plan: Plan, learned: Mapping[str, float]) -> str:
+    """What labels allow at best, in the limit of many dimensions, in a sentence."""
+    if plan.samples is not None:
+        words = ", ".join(f"{name} {value:.4g}" for name, value in learned.items())
+        return (
+            f"Least errors that {plan.samples} labelled samples allow in many dimensions: {words}."
+        )
+    words = ", ".join(f"{name} {value:.0f}" for name, value in learned.items())
+    goal = f"{plan.metric.words} of {plan.target:g}"
+    return f"Fewest labelled samples for {goal} in many dimensions: {words}."
 
 
 def json_of(outlook: Outlook) -> str:
@@ -159,6 +173,7 @@ def json_of(outlook: Outlook) -> str:
         "options": [option.row(plan.unknown) for option in plan.options],
         "crossover": outlook.crossover,
         "floors": floors.errors,
+        "floors_learned": floors.learned,
         "floors_left_out": floors.left_out,
         "capacities": outlook.capacities,
         "sensitivity": outlook.sensitivities.to_dict("records"),
