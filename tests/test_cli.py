@@ -80,6 +80,23 @@ def test_simulate_says_which_repeats_have_no_fit(capsys):
     assert code == 0 and "one class only" in err and "of 12 repeats" in err and "pooled" in out
 
 
+def test_oracle_of_what_is_learned(capsys):
+    task = ["--length", "100", "--sparsity", "1", "--strength", "4", "--prevalence", "0.3"]
+    code, out, err = run(
+        capsys, "oracle", *task, "--samples", "0.45", "2", "--error", "0.2", "--json"
+    )
+    rows = json.loads(out)
+    assert code == 0 and "hard between 0.39" in err
+    assert [row["hard"] for row in rows] == [True, True, False, False]
+    curve = st.bayes_curve(st.Task(100, 1, 4.0, 0.3), [0.45, 2.0])
+    assert [rows[0]["test_error"], rows[3]["test_error"]] == pytest.approx(
+        curve.test_error.tolist()
+    )
+    assert rows[1]["remark"] == "the fewest for 0.2"
+    assert rows[1]["test_error"] == pytest.approx(0.2, abs=1e-3)
+    assert rows[2]["reachable_test_error"] < 0.2
+
+
 def test_oracle(capsys):
     code, out, _ = run(capsys, "oracle", *TASK, "--error", "0.05", "--json")
     rows = {row["classifier"]: row for row in json.loads(out)}
@@ -110,6 +127,9 @@ def test_oracle(capsys):
         (["predict", *TASK, "--nonsense", "1"], "--nonsense"),
         (["capacity", *TASK, "--prevalence", "1"], "prevalence must be a number above 0 and below"),
         (["oracle", *TASK, "--error", "0.7"], "error"),
+        (["oracle", *TASK, "--samples", "-1"], "samples"),
+        (["oracle", *TASK, "--annotated", "0.2"], "annotated"),
+        (["oracle", *TASK, "--samples", "1", "--label-noise", "0.7"], "label_noise"),
         (["predict", *TASK, "--classifiers"], "classifiers must be some of"),
         (["predict", *TASK, "--readout-step", "1e308"], "readout_step must be"),
         (["predict", *TASK, "--prevalence", "1e-320"], "prevalence must be between"),

@@ -226,16 +226,37 @@ class Capacity(Question):
 
 @dataclass(frozen=True)
 class Oracle(Question):
-    """What is possible at all: the best error of each classifier when the signal is known."""
+    """What is possible at all: the best error of each classifier when the signal is known.
+
+    With --samples the signal is not known: the best that any learner can do with so many samples
+    per embedding dimension, and what message passing reaches where that is hard.
+    """
 
     error: float | None = None
-    """Also find the smallest strength that reaches this error."""
+    """Also find the smallest strength that reaches this error; with --samples, how many samples."""
+    samples: tuple[float, ...] = ()
+    """Labelled samples per embedding dimension from which the signal must be learned."""
+    annotated: float = 0.0
+    """Share of positive bags whose signal tokens are marked (with --samples)."""
+    unlabelled: float = 0.0
+    """Bags without a label per dimension, beside the labelled ones (with --samples)."""
+    label_noise: float = 0.0
+    """Chance that a label is wrong (with --samples)."""
     seed: int = 0
     """Of the random numbers behind the sampled results (attention, Bayes)."""
     weighting: Weighting = SOFTMAX
     """How attention weights tokens by their scores."""
 
     def rows(self) -> Iterator[Row]:
+        if self.samples:
+            yield from self._learned()
+            return
+        for name in ("annotated", "unlabelled", "label_noise"):
+            if getattr(self, name):
+                raise InvalidInput(
+                    f"oracle: {name} must be 0 without --samples (the signal is known then), got "
+                    f"{getattr(self, name)!r}"
+                )
         tests: dict[str, Classifier | None] = {
             name: CLASSIFIERS.make(name, weighting=self.weighting) for name in CLASSIFIERS
         }
@@ -252,6 +273,28 @@ class Oracle(Question):
             raise next(iter(errors.values()))
         for name, why in errors.items():
             note(f"{name} is left out: {why}")
+
+    def _learned(self) -> Iterator[Row]:
+        """What any learner, and message passing, make of the samples; and of those that suffice."""
+        wanted = dict.fromkeys(self.samples, "")
+        if self.error is not None:
+            needed, goal = (
+                st.samples_needed(**arguments(self, st.samples_needed)),
+                f"{self.error:g}",
+            )
+            wanted |= {float(needed.reachable): f"{goal} by message passing"}
+            wanted |= {float(needed.best): f"the fewest for {goal}"}
+        curve = st.bayes_curve(**arguments(self, st.bayes_curve) | {"samples": sorted(wanted)})
+        for point in curve:
+            numbers = {name: x for name, x in point.numbers.items() if "information" not in name}
+            row: Row = {"samples": point.samples, **numbers, "hard": point.hard}
+            yield row | {"remark": wanted[point.samples]} if self.error is not None else row
+        phase = st.hard_phase(**arguments(self, st.hard_phase))
+        if phase is not None:
+            note(
+                f"hard between {phase.begin:.3g} and {phase.end:.3g} samples per dimension: enough "
+                "to learn more, and no fast algorithm is known that does"
+            )
 
     def _row(self, name: str, classifier: Classifier | None) -> Row:
         if classifier is None:

@@ -76,15 +76,7 @@ class BayesCurve(Sequence[Any]):
         """A table with one row per number of samples."""
         import pandas as pd
 
-        rows = []
-        for point in self.points:
-            row = {"samples": point.samples, "hard": point.hard}
-            for prefix, learner in (("", point.best), ("reachable_", point.reachable)):
-                row[f"{prefix}cosine"] = float(learner.cosine)
-                row[f"{prefix}test_error"] = float(learner.test_error)
-                row[f"{prefix}test_error_se"] = learner.test_error.standard_error
-                row[f"{prefix}information"] = learner.information
-            rows.append(row)
+        rows = [{"samples": point.samples, **point.numbers} for point in self.points]
         return pd.DataFrame(rows)
 
 

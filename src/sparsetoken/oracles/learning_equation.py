@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.learning_data import Channel, Kind, Revealed, channel_of, revealed
@@ -71,6 +71,17 @@ class BayesPoint:
     @property
     def information(self) -> float:
         return self.best.information
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """All of it by name, for tables; `hard` is 1 or 0."""
+        row = {"hard": float(self.hard)}
+        for prefix, learner in (("", self.best), ("reachable_", self.reachable)):
+            row[f"{prefix}cosine"] = float(learner.cosine)
+            row[f"{prefix}test_error"] = float(learner.test_error)
+            row[f"{prefix}standard_error"] = learner.test_error.standard_error
+            row[f"{prefix}information"] = learner.information
+        return row
 
 
 class SamplesNeeded(NamedTuple):
@@ -225,12 +236,14 @@ class Equation:
         slope = (excess(root * (1 + _NEAR)) - excess(root * (1 - _NEAR))) / (2 * _NEAR)
         doubt = self.channel.error(root).standard_error / (error * abs(slope))  # of log root
         roots, alphas = self.grid
-        places = np.append(roots[roots < root], root)
-        on_the_way = np.append(alphas[roots < root], self.samples_at(root)[0])
+        before = alphas[roots < root]
+        on_the_way = np.append(before, self.samples_at(root)[0])
         last = int(np.argmax(on_the_way))
         if on_the_way[last] <= 0:  # the other bags suffice
             return SamplesNeeded(Estimate(0.0), Estimate(0.0))
-        reachable = self._samples_where(float(places[last]), doubt if places[last] == root else 0.0)
+        reachable = self._samples_where(root, doubt)
+        if last < len(before):
+            reachable = self._end(last)
         least = min(on_the_way[-1], alphas[roots >= root].min(initial=math.inf))
         if least > (1 - _EQUAL) * reachable:
             return SamplesNeeded(reachable, reachable)
@@ -257,7 +270,15 @@ class Equation:
         if fall[0] <= _SURE * _standard_error(fall):
             return None
         begin = self._first(alphas[low], alphas[peak], self._is_hard)
-        return HardPhase(self._jump(begin), self._samples_where(roots[peak]))
+        return HardPhase(self._jump(begin), self._end(peak))
+
+    def _end(self, peak: int) -> Estimate:
+        """Samples with which message passing gets over a peak of the grid, just."""
+        roots, _ = self.grid
+        around = roots[max(peak - 1, 0)], roots[min(peak + 1, len(roots) - 1)]
+        top = minimize_scalar(lambda root: -self.samples_at(root)[0], bounds=around).x
+        samples = self._samples_where(float(top))
+        return Estimate((1 + _EQUAL) * samples, samples.standard_error)
 
     def _is_hard(self, samples: float) -> bool:
         roots = self.solutions(samples)

@@ -21,6 +21,11 @@ class Floors:
     samples for its target. Both are of the limit of many dimensions. Only errors have such floors;
     for another metric there is only each option's `limit`. What cannot be computed is in
     `left_out`, with the reason.
+
+    >>> from sparsetoken import Task, plan
+    >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
+    >>> list(floors(advice).learned)[:2]
+    ['any learner', 'message passing']
     """
 
     errors: dict[str, float]

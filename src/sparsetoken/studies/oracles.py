@@ -1,4 +1,4 @@
-"""`OracleCell`, `DetectionCell`, `RegretCell`: what is possible at all, for a sweep."""
+"""`OracleCell`, `BayesCell`, `DetectionCell`, `RegretCell`: what is possible, for a sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.protocol import check_task
 from sparsetoken.model.task import Task
+from sparsetoken.oracles.bayes_learning import bayes_curve
 from sparsetoken.oracles.detection import Test, detection_error
+from sparsetoken.oracles.learning_data import Labels
 from sparsetoken.oracles.oracle import bayes_error, oracle_error, signal_threshold
 from sparsetoken.oracles.regret import attention_regret
 from sparsetoken.studies.questions import Question, bare, field_values
@@ -70,6 +72,52 @@ class OracleCell(Question):
         else:
             error = oracle_error(task, classifier, seed=seed)
         return "", {"best_error": error, "standard_error": error.standard_error}
+
+
+@dataclass(frozen=True)
+class BayesCell(Question):
+    """The best that any learner can do with so many samples per dimension: of `bayes_curve`.
+
+    >>> from sparsetoken import sweep
+    >>> table = sweep([BayesCell(Task(10, 1, 5.0), samples) for samples in (0.5, 2.0)])
+    >>> table.cosine.round(3).tolist(), table.hard.tolist()
+    ([0.928, 0.981], [0.0, 0.0])
+    """
+
+    task: Task
+    samples: float
+    annotated: float = 0.0
+    unlabelled: float = 0.0
+    label_noise: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_task("BayesCell", self.task)
+        samples = real(BayesCell, "samples", self.samples, least=0, infinite=True)
+        settle(self, samples=samples, seed=whole(BayesCell, "seed", self.seed, least=0))
+        Labels(self.annotated, self.unlabelled, self.label_noise, "BayesCell")
+
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter by name."""
+        own = {name: value for name, value in field_values(self).items() if name != "task"}
+        return {"kind": "bayes", **field_values(self.task), **own}
+
+    @property
+    def shares(self) -> Hashable:
+        """What the tokens of a bag reveal."""
+        return ("bayes", self.task, self.seed)
+
+    def compute(self, repeat: int) -> tuple[str, dict[str, float]]:
+        """Both learners; `hard` is 1 where they differ."""
+        (point,) = bayes_curve(
+            self.task,
+            [self.samples],
+            annotated=self.annotated,
+            unlabelled=self.unlabelled,
+            label_noise=self.label_noise,
+            seed=self.seed,
+        )
+        return "", point.numbers
 
 
 @dataclass(frozen=True)
