@@ -82,7 +82,7 @@ class Gaussian:
     prevalence: float
     sharpness: float | None = None
 
-    def error(self, strength: float) -> Estimate:
+    def error(self, strength: float, few: bool = False) -> Estimate:
         value = gaussian_error(self.gain * strength, self.prevalence)
         return Estimate(value, sharpness=self.sharpness)
 

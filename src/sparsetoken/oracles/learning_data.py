@@ -34,7 +34,7 @@ from sparsetoken.support.checks import real
 from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.support.estimate import Estimate
 
-_TERMS = 1 << 21  # tokens times nodes of their polynomials, in all draws of a class
+_TERMS = 1 << 22  # tokens times nodes of their polynomials, in all draws of a class
 _FEWEST_BITS, _MOST_BITS = 9, 15  # draws of a class are between 2^9 and 2^15
 _CLOSE = 2e-5  # of log F, between the nodes at which it is computed
 _ROUNDS = 12  # in which intervals between nodes are halved
@@ -98,8 +98,8 @@ class Channel(Protocol):
         """E⟨u, Σ⁻¹û⟩ of bags that are positive with this chance, by replicates."""
         ...
 
-    def error(self, root: float) -> Estimate:
-        """Of the Bayes test."""
+    def error(self, root: float, few: bool = False) -> Estimate:
+        """Of the Bayes test; of few draws, the same for every root."""
         ...
 
 
@@ -113,8 +113,8 @@ class PlainChannel:
     def overlaps(self, root: float, chance: float) -> FloatArray:
         return self.strength**2 * self.oracle.overlaps(self.strength * root, chance)
 
-    def error(self, root: float) -> Estimate:
-        return self.oracle.error(self.strength * root)
+    def error(self, root: float, few: bool = False) -> Estimate:
+        return self.oracle.error(self.strength * root, few)
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,14 @@ class VaryingChannel:
         root = max(root, _FAINT)
         return self._oracle(root).overlaps(chance) / root**2
 
-    def error(self, root: float) -> Estimate:
-        return self._oracle(root).error()
+    def error(self, root: float, few: bool = False) -> Estimate:
+        return self._oracle(root, few).error()
 
-    def _oracle(self, root: float) -> PosteriorOracle:
+    def _oracle(self, root: float, few: bool = False) -> PosteriorOracle:
         task = self.task
         terms = task.normals * len(task.signals.weights) * int(task.signals.sparsities.max())
-        return PosteriorOracle(task.weakened(root), self.seed, 1 << _draw_bits(terms))
+        bits = _FEWEST_BITS if few else _draw_bits(terms)
+        return PosteriorOracle(task.weakened(root), self.seed, 1 << bits)
 
 
 def channel_of(owner: str, task: Task, seed: int) -> Channel:

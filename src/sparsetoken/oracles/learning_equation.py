@@ -215,8 +215,9 @@ class Equation:
         error = self.channel.error(float(cosine))
         if not cosine.standard_error:
             return error
-        moved = self.channel.error(float(cosine - cosine.standard_error))
-        return Estimate(error, math.hypot(error.standard_error, moved - error))
+        ends = (cosine, cosine - cosine.standard_error)
+        here, moved = (self.channel.error(float(end), few=True) for end in ends)
+        return Estimate(error, math.hypot(error.standard_error, moved - here))
 
     def needed(self, error: float) -> SamplesNeeded:
         """Samples for a test error."""
