@@ -106,6 +106,15 @@ def test_the_guide_beyond_the_paper(capsys):
         assert main(shlex.split(line)[1:]) == 0
 
 
+def test_the_guide_to_floors(capsys):
+    """Every line of it runs and prints what it says; so does its command."""
+    guide = ROOT / "docs" / "floors.md"
+    outcome = doctest.testfile(str(guide), module_relative=False)
+    assert outcome.attempted > 15 and outcome.failed == 0
+    (command,) = re.findall(r"^    (sparsetoken oracle.*)$", guide.read_text(), re.M)
+    assert main(shlex.split(command)[1:]) == 0
+
+
 def test_which_tokens_of_the_guide_to_bags():
     """The bags, new ones, and the section on tokens: quick, without the other sections."""
     guide = (ROOT / "docs" / "bags.md").read_text()
