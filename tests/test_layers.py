@@ -38,7 +38,8 @@ ROOMS = {
         "algebra objective newton interior fit calibration separability groups low_rank joint"
     ).split(),
     "simulation": (
-        "devices outcome settings reduced tokens results experiment universality"
+        "devices outcome settings reduced tokens spiked message_passing results experiment "
+        "universality"
     ).split(),
     "simulation/architectures": "models training".split(),
     "studies": (

@@ -79,6 +79,7 @@ from .model.weightings import Weighting as Weighting
 from .oracles.bayes_learning import BayesCurve as BayesCurve
 from .oracles.bayes_learning import bayes_curve as bayes_curve
 from .oracles.bayes_learning import hard_phase as hard_phase
+from .oracles.bayes_learning import message_passing_rounds as message_passing_rounds
 from .oracles.bayes_learning import samples_needed as samples_needed
 from .oracles.learning_equation import BayesPoint as BayesPoint
 from .oracles.learning_equation import HardPhase as HardPhase
@@ -102,6 +103,7 @@ from .reproduction.claim import Claim as Claim
 from .reproduction.reproduce import CLAIMS as CLAIMS
 from .reproduction.reproduce import reproduce as reproduce
 from .simulation.experiment import simulate as simulate
+from .simulation.message_passing import MessagePassing as MessagePassing
 from .simulation.results import Simulation as Simulation
 from .studies.cells import Cell as Cell
 from .studies.cells import grid as grid

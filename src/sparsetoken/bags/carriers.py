@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import betaln, logsumexp
+from scipy.special import logsumexp
 
 from sparsetoken.bags.likelihood import Levels, Signal
 from sparsetoken.bags.mixture import Mixture, histogram
+from sparsetoken.model.places import carrier_chances, log_choose
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import ConvergenceError
 
@@ -101,23 +102,8 @@ class VaryingShare:
 
 def _subsets(log_ratios: FloatArray, count: int) -> Bag:
     """All subsets of `count` tokens alike."""
-    length = len(log_ratios)
-    before = _sums(log_ratios, count)  # (R + 1, L + 1), e_k of the first l tokens
-    after = _sums(log_ratios[::-1], count)[:, ::-1]  # of all from the l-th on
-    total = before[count, -1]
-    others = logsumexp(before[:count, :-1] + after[count - 1 :: -1, 1:], axis=0)
-    log_choose = -np.log(length + 1.0) - betaln(length - count + 1, count + 1)
-    chances = np.exp(np.minimum(log_ratios + others - total, 0.0))
-    return Bag(float(total - log_choose), chances)
-
-
-def _sums(log_ratios: FloatArray, count: int) -> FloatArray:
-    """log e_k (k = 0, …, count) of the first l tokens (l = 0, …, L)."""
-    sums = np.full((count + 1, len(log_ratios) + 1), -np.inf)
-    sums[0] = 0.0
-    for k in range(count):
-        np.logaddexp.accumulate(sums[k, :-1] + log_ratios, out=sums[k + 1, 1:])
-    return sums
+    log_sum, chances = carrier_chances(log_ratios, count)
+    return Bag(float(log_sum - log_choose(len(log_ratios), count)), chances)
 
 
 class Varying(NamedTuple):

@@ -1,14 +1,16 @@
-"""Where the signal sits: position weights, checked, and sets of places drawn with them."""
+"""Where the signal sits: position weights, checked; sets of places, drawn and summed over."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from sparsetoken.support.arrays import BoolArray, FloatArray
+from sparsetoken.support.arrays import Array, BoolArray, FloatArray, floats
 from sparsetoken.support.checks import real
 from sparsetoken.support.errors import InvalidInput
 
@@ -45,16 +47,48 @@ def log_choose(count: ArrayLike, size: ArrayLike) -> FloatArray:
     return np.asarray(gammaln(count + 1) - gammaln(size + 1) - gammaln(count - size + 1))
 
 
-def log_subset_sums(log_weights: FloatArray, size: int) -> FloatArray:
-    """log e_k of every tail: entry [l, k] is log e_k(p_l, p_{l+1}, …); shape (L+1, size+1)."""
-    length = len(log_weights)
-    table = np.full((length + 1, size + 1), -np.inf)
-    table[:, 0] = 0.0
-    for start in range(length - 1, -1, -1):
-        table[start, 1:] = np.logaddexp(
-            table[start + 1, 1:], log_weights[start] + table[start + 1, :-1]
-        )
-    return table
+def log_subset_sums(log_weights: Array, size: int) -> list[Array]:
+    """log e_k (k = 0, …, size) of the first l of L numbers (l = 0, …, L), from their logarithms
+    (…, L) in an array of any library; shape (…, L + 1) each.
+
+    >>> [np.exp(sums).round(9).tolist() for sums in log_subset_sums(np.log([1.0, 2.0, 3.0]), 2)]
+    [[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 3.0, 6.0], [0.0, 0.0, 2.0, 11.0]]
+    """
+    xp, log_weights = floats(log_weights)
+    none = xp.full_like(log_weights[..., :1], -math.inf)
+    sums = [xp.zeros_like(xp.concat([none, log_weights], axis=-1))]
+    for _ in range(size):
+        terms = log_weights + sums[-1][..., :-1]  # the last of k is the l-th
+        sums.append(xp.concat([none, _log_cumulative(xp, terms)], axis=-1))
+    return sums
+
+
+def carrier_chances(log_weights: Array, size: int) -> tuple[Array, Array]:
+    """log e_R(x), and the chance of each to be among R drawn with P(S) ∝ Π x_l, from log x (…, L).
+
+    Shapes (…,) and (…, L), 1 ≤ R = size ≤ L. Holds 2RL numbers for each row.
+
+    >>> log_sum, chances = carrier_chances(np.log([1.0, 2.0, 3.0]), 2)
+    >>> round(float(np.exp(log_sum)), 9), (11 * chances).round(9).tolist()
+    (11.0, [5.0, 8.0, 9.0])
+    """
+    xp, log_weights = floats(log_weights)
+    before = log_subset_sums(log_weights, size)
+    reverse = log_subset_sums(xp.flip(log_weights, axis=-1), size)
+    after = [xp.flip(sums, axis=-1) for sums in reverse]  # of all from the l-th on
+    total = before[size][..., -1]
+    others = before[0][..., :-1] + after[size - 1][..., 1:]  # e_{R−1} of all but the l-th
+    for k in range(1, size):
+        others = xp.logaddexp(others, before[k][..., :-1] + after[size - 1 - k][..., 1:])
+    logs = log_weights + others - total[..., None]
+    return total, xp.exp(xp.minimum(logs, xp.zeros_like(logs)))
+
+
+def _log_cumulative(xp: Any, values: Array) -> Array:
+    """log of the sums of e^x of the first 1, 2, … values along the last axis."""
+    if xp is np:
+        return np.logaddexp.accumulate(values, axis=-1)
+    return xp.logcumsumexp(values, -1)
 
 
 def weighted_subsets(weights: FloatArray, size: int, n: int, rng: np.random.Generator) -> BoolArray:
@@ -65,7 +99,8 @@ def weighted_subsets(weights: FloatArray, size: int, n: int, rng: np.random.Gene
     """
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
-    table = log_subset_sums(log_weights, size)
+    # entry [k, l] is log e_k(p_l, p_{l+1}, …)
+    table = np.flip(log_subset_sums(np.flip(log_weights), size), axis=-1)
     places = np.zeros((n, len(weights)), dtype=bool)
     left = np.full(n, size)
     for position in range(len(weights)):
@@ -73,7 +108,7 @@ def weighted_subsets(weights: FloatArray, size: int, n: int, rng: np.random.Gene
         open_ = left > 0
         k = left[open_]
         joins[open_] = np.exp(
-            log_weights[position] + table[position + 1, k - 1] - table[position, k]
+            log_weights[position] + table[k - 1, position + 1] - table[k, position]
         )
         places[:, position] = rng.random(n) < joins
         left -= places[:, position]

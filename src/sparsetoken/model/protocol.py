@@ -124,5 +124,9 @@ def check_kinds(owner: str, task: object, classifier: object, protocol: object) 
     """Arguments in the wrong order, or a class where an object is meant, get a sentence."""
     check_task(owner, task)
     check_classifier(owner, classifier)
+    check_protocol(owner, protocol)
+
+
+def check_protocol(owner: str, protocol: object) -> None:
     if not isinstance(protocol, Protocol):
         raise InvalidInput(f"{owner}: protocol must be a Protocol, got {protocol!r}")

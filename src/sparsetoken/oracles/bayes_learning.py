@@ -30,7 +30,13 @@ import numpy as np
 from sparsetoken.model.protocol import check_task
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.learning_data import Labels
-from sparsetoken.oracles.learning_equation import BayesPoint, Equation, HardPhase, SamplesNeeded
+from sparsetoken.oracles.learning_equation import (
+    BayesPoint,
+    Equation,
+    HardPhase,
+    Learner,
+    SamplesNeeded,
+)
 from sparsetoken.support.arrays import BoolArray, Column
 from sparsetoken.support.checks import real, refusal, whole
 
@@ -125,8 +131,8 @@ def bayes_curve(
     --------
     >>> task = Task(length=10, sparsity=1, strength=5.0)
     >>> curve = bayes_curve(task, samples=[0.5, 1.0, 2.0])
-    >>> curve.cosine.round(3).tolist(), curve.test_error.round(3).tolist(), curve.hard.any()
-    ([0.928, 0.962, 0.981], [0.029, 0.023, 0.02], False)
+    >>> curve.cosine.round(3).tolist(), curve.test_error.round(3).tolist(), curve.hard.tolist()
+    ([0.928, 0.962, 0.981], [0.029, 0.023, 0.02], [False, False, False])
     """
     owner = "bayes_curve"
     equation = _equation(owner, task, annotated, unlabelled, label_noise, seed)
@@ -138,6 +144,55 @@ def bayes_curve(
         raise refusal(owner, "samples", samples, "at least one number")
     alphas = [real(owner, "samples", alpha, least=0, infinite=True) for alpha in numbers]
     return BayesCurve(tuple(equation.point(alpha) for alpha in alphas))
+
+
+def message_passing_rounds(
+    task: Task, samples: float, rounds: int = 10, *, start: float = 0.0, seed: int = 0
+) -> tuple[Learner, ...]:
+    """What message passing has learned after each of its rounds, in the limit.
+
+    m ← Γ(m)/(1 + Γ(m)), the iteration that `simulate(task, MessagePassing(rounds), …)` follows.
+
+    Parameters
+    ----------
+    task : Task
+        What a sample is.
+    samples : float
+        α = n/d, labelled samples per embedding dimension, above 0.
+    rounds : int
+        How many.
+    start : float
+        Cosine of the first estimate with the signal: 0 knows nothing, so that the first round ends
+        with the class mean; 1 is the truth.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    tuple of Learner
+        `.cosine`, `.test_error`, `.information` after each round.
+
+    Raises
+    ------
+    InvalidInput
+        For values that are not allowed.
+    ConvergenceError
+        If what bags reveal is not resolved.
+
+    Examples
+    --------
+    >>> task = Task(length=10, sparsity=1, strength=5.0)
+    >>> [round(learner.cosine, 3) for learner in message_passing_rounds(task, 1.0, rounds=3)]
+    [0.745, 0.961, 0.962]
+    """
+    owner = "message_passing_rounds"
+    equation = _equation(owner, task, 0.0, 0.0, 0.0, seed)
+    samples = real(owner, "samples", samples, above=0)
+    rounds = whole(owner, "rounds", rounds, least=1, most=1000)
+    start = real(owner, "start", start, least=0, most=1)
+    if not equation.kinds:  # a signal of strength 0
+        return (equation.point(0.0).best,) * rounds
+    return tuple(equation.rounds(samples, rounds, start))
 
 
 def samples_needed(

@@ -8,7 +8,7 @@ solutions at α are where α(m) rises through it, and message passing is stuck a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from sparsetoken.model.task import Task
+from sparsetoken.oracles.extremes import REPLICATES
 from sparsetoken.oracles.learning_data import Channel, Kind, Revealed, channel_of, revealed
 from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.arrays import FloatArray
@@ -131,8 +132,8 @@ class Equation:
     def channel(self) -> Channel:
         return channel_of(self.owner, self.task, self.seed)
 
-    def precision(self, root: float, samples: float) -> FloatArray:
-        """Γ (17,)."""
+    def precision(self, root: float | FloatArray, samples: float) -> FloatArray:
+        """Γ (…, 17)."""
         return self._total(samples, [part.overlap(root) for part in self.parts])
 
     def information(self, root: float, samples: float) -> FloatArray:
@@ -193,6 +194,16 @@ class Equation:
             if best.cosine - reachable.cosine <= _SURE * doubt:
                 best = None
         return BayesPoint(samples, best or reachable, reachable)
+
+    def rounds(self, samples: float, count: int, start: float) -> Iterator[Learner]:
+        """What each round of m ← Γ(m)/(1 + Γ(m)) ends with, from √m = `start` on."""
+        roots = np.full(1 + REPLICATES, start)  # by all draws, then by replicates
+        for _ in range(count):
+            gamma = np.diagonal(self.precision(roots, samples))
+            roots = np.sqrt(gamma / (1 + gamma))
+            cosine = Estimate(roots[0], _standard_error(roots))
+            information = float(self.information(roots[0], samples)[0])
+            yield Learner(cosine, self._error(cosine), information)
 
     def _likeliest(self, roots: list[float], samples: float) -> float:
         """The solution with the least mutual information."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from sparsetoken.model.task import Task
 from sparsetoken.simulation import reduced, tokens
 from sparsetoken.simulation.outcome import Outcome, Training
 from sparsetoken.simulation.results import Simulation
-from sparsetoken.simulation.settings import Sampler, Settings
+from sparsetoken.simulation.settings import Learner, Sampler, Settings
 from sparsetoken.support.blas import blas_threads
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput, NoMinimiserError, WorkerDied
@@ -34,7 +35,7 @@ _TRIES = 3  # of a repeat whose process dies
 
 def simulate(
     task: Task,
-    classifier: Classifier,
+    classifier: Classifier | Learner,
     protocol: Protocol,
     dim: int,
     repeats: int = 8,
@@ -57,6 +58,7 @@ def simulate(
     ----------
     task, classifier, protocol
         What is learned, by what, how. n₀ = query_samples·dim and n₁ = readout_samples·dim samples.
+        Or a learner of its own, `MessagePassing()`, from the n₁ samples.
     dim : int
         Embedding dimension d.
     repeats : int
@@ -110,7 +112,7 @@ def simulate(
     """
     settings = Settings(
         task,
-        classifier,
+        cast(Classifier, classifier),
         protocol,
         dim,
         seed,
@@ -167,7 +169,9 @@ def run_repeat(settings: Settings, index: int) -> Outcome:
     settings.place  # noqa: B018 (torch, if it is needed, is loaded before its threads are limited)
     with blas_threads(settings.threads):
         try:
-            if settings.sampler == "reduced":
+            if settings.learner is not None:
+                outcome = settings.learner.learn(settings, seed)
+            elif settings.sampler == "reduced":
                 outcome = reduced.run(settings, seed)
             else:
                 outcome = tokens.run(settings, tokens.draw_streams(settings, seed))

@@ -35,6 +35,7 @@ class Outcome:
     status: str = "ok"
     only_class: float = 0.0  # the label of all readout samples, if they had but one
     seconds: float = _NAN
+    cosines: tuple[float, ...] = ()  # of what a learner has after each of its rounds
 
 
 def one_class(labels: FloatArray, query: Query | None = None) -> Outcome | None:

@@ -91,6 +91,11 @@ class Simulation:
         return self._query_column("sharpness")
 
     @property
+    def cosines(self) -> FloatArray:
+        """Cosine of direction and signal after each round of message passing (repeats, rounds)."""
+        return np.array([outcome.cosines for outcome in self.outcomes])
+
+    @property
     def bias(self) -> FloatArray:
         """b of the fitted readout."""
         readouts = (outcome.readout for outcome in self.outcomes)
@@ -112,13 +117,9 @@ class Simulation:
         return tuple(outcome.status for outcome in self.outcomes)
 
     @property
-    def _fitted(self) -> list[bool]:
-        return [outcome.readout is not None for outcome in self.outcomes]
-
-    @property
     def failed(self) -> int:
         """Repeats without a fit."""
-        return len(self.outcomes) - sum(self._fitted)
+        return sum(status != "ok" for status in self.status)
 
     def scores(self, repeat: int, other_task: Task | None = None) -> Scores:
         """Test scores of one repeat's readout: every metric, on this task or on another one.
@@ -130,7 +131,8 @@ class Simulation:
         if outcome.only_class:
             return Scores.always(outcome.only_class, task.prevalence)
         if outcome.readout is None:
-            raise InvalidInput(f"Simulation: repeat {repeat} has no readout ({outcome.status})")
+            why = outcome.status if self.settings.learner is None else "test_error is measured"
+            raise InvalidInput(f"Simulation: repeat {repeat} has no readout ({why})")
         return self.settings.classifier.scores(task, outcome.readout, outcome.query)
 
     def _finite(self, name: str) -> FloatArray:

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from sparsetoken.model.classifiers import Classifier
+import numpy as np
+
+from sparsetoken.model.classifiers import Classifier, refuse
 from sparsetoken.model.noise import Noise, Shared
-from sparsetoken.model.protocol import Protocol, check_kinds
+from sparsetoken.model.protocol import Protocol, check_kinds, check_protocol, check_task
 from sparsetoken.model.task import Task
 from sparsetoken.simulation.devices import Device
-from sparsetoken.simulation.outcome import Training
+from sparsetoken.simulation.outcome import Outcome, Training
 from sparsetoken.support.checks import one_of, settle, whole
 from sparsetoken.support.errors import InvalidInput
 
 Sampler = Literal["reduced", "tokens"]
+
+
+class Learner(typing.Protocol):
+    """What `simulate` may run beside classifiers: it learns from labelled samples its own way."""
+
+    learns_query: ClassVar[bool]
+    learns_jointly: ClassVar[bool]
+    directions: ClassVar[int]
+
+    def possible(self, task: Task) -> str | None:
+        """Why it cannot learn this task, in a sentence; None if it can."""
+        ...
+
+    def numbers(self, settings: Settings) -> float:
+        """How many a repeat holds at once, at the least."""
+        ...
+
+    def learn(self, settings: Settings, seed: np.random.SeedSequence) -> Outcome:
+        """One run, tested on fresh samples."""
+        ...
+
+
 _NUMBERS_A_SAMPLE = 12  # held at once for each sample of the query (`model/queries.py`)
 
 
@@ -23,7 +48,7 @@ class Settings:
     """Everything that fixes the numbers of a repeat, but its index."""
 
     task: Task
-    classifier: Classifier
+    classifier: Classifier  # or a learner of its own: see `learner`
     protocol: Protocol
     dim: int
     seed: int = 0
@@ -37,7 +62,12 @@ class Settings:
     noise: Noise | None = None  # None: the task's own
 
     def __post_init__(self) -> None:
-        check_kinds("simulate", self.task, self.classifier, self.protocol)
+        if self.learner is None:
+            check_kinds("simulate", self.task, self.classifier, self.protocol)
+        else:
+            check_task("simulate", self.task)
+            check_protocol("simulate", self.protocol)
+            refuse(self.learner.possible(self.task))
         least, why = self.classifier.directions, "the explicit directions of the features"
         settle(
             self,
@@ -83,6 +113,12 @@ class Settings:
         Device(dtype=self.dtype)  # checked; the device itself need only be where the work is done
 
     @property
+    def learner(self) -> Learner | None:
+        """What learns in its own way; None for a classifier, which the protocol trains."""
+        own: Any = self.classifier
+        return own if callable(getattr(own, "learn", None)) else None
+
+    @property
     def sizes(self) -> tuple[int, int]:
         """n₀ and n₁."""
         return self.protocol.counts("simulate", self.dim, self.classifier.learns_query)
@@ -95,6 +131,8 @@ class Settings:
         >>> Settings(Task(10, 1, 5.0), Pooled(), Protocol(), 1000).memory / 2**20 > 50
         True
         """
+        if self.learner is not None:
+            return (4 if self.dtype == "float32" else 8) * self.learner.numbers(self)
         count = self.sizes[1]
         columns = self.dim * self.classifier.features_per_dim(self.task)
         item = 4 if self.dtype == "float32" else 8
