@@ -129,34 +129,41 @@ class Belief:
         """û and V (n, L) from scores b and ‖ξ̂‖²."""
         xp, scores = floats(scores)
         mean, square = xp.zeros_like(scores), xp.zeros_like(scores)
-        heights, carriers = self._hypotheses(scores, size)
+        heights, carriers = [], []
+        for height, strength, count, log_weights in self._hypotheses(scores, size):
+            if count:
+                log_sum, chances = carrier_chances(log_weights, count)
+                heights.append(height + log_sum)
+                carriers.append((strength, chances))
+            else:
+                heights.append(height + xp.zeros_like(scores[:, 0]))
+                carriers.append((0.0, xp.zeros_like(scores)))
         total = _log_total(xp, heights)
-        for height, (strength, chances) in zip(heights, carriers, strict=True):
-            part = xp.exp(height - total)[:, None] * chances
+        for log_chance, (strength, chances) in zip(heights, carriers, strict=True):
+            part = xp.exp(log_chance - total)[:, None] * chances
             mean, square = mean + strength * part, square + strength**2 * part
         return mean, square - mean**2
 
     def log_ratio(self, scores: Array, size: float) -> Array:
         """log P(g | +)/P(g | −) of bags with scores g (n, L)."""
         xp, scores = floats(scores)
-        return _log_total(xp, self._hypotheses(scores, size)[0])
+        return _log_total(
+            xp,
+            [
+                height + log_subset_sums(log_weights, count)[count][:, -1]
+                for height, _, count, log_weights in self._hypotheses(scores, size)
+            ],
+        )
 
-    def _hypotheses(
-        self, scores: Array, size: float
-    ) -> tuple[list[Array], list[tuple[float, Array]]]:
-        """Of every (θ, R): log of its probability and likelihood (n,); θ, and where it may be."""
+    def _hypotheses(self, scores: Array, size: float) -> Iterator[tuple[float, float, int, Array]]:
+        """Every (θ, R): log of its probability over all sets of places, times e^{−θ²R‖ξ̂‖²/2}; θ;
+        R; log weights (n, L) of the tokens."""
         xp, scores = floats(scores)
-        heights, carriers = [], []
+        places = xp.asarray(self._log_places, dtype=scores.dtype)
         for strength, ones, weight in zip(*map(np.ndarray.tolist, self.task.signals), strict=True):
             count = int(ones)
             height = math.log(weight) - self._log_sets(count) - strength**2 * count * size / 2
-            log_sum, chances = 0.0 * scores[:, 0], 0.0 * scores
-            if count:
-                places = xp.asarray(self._log_places, dtype=scores.dtype)
-                log_sum, chances = carrier_chances(strength * scores + places, count)
-            heights.append(height + log_sum)
-            carriers.append((strength, chances))
-        return heights, carriers
+            yield height, strength, count, strength * scores + places
 
     def _log_sets(self, count: int) -> float:
         """log e_R of the weights of places, C(L, R) without."""

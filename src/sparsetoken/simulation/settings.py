@@ -116,7 +116,8 @@ class Settings:
     def learner(self) -> Learner | None:
         """What learns in its own way; None for a classifier, which the protocol trains."""
         own: Any = self.classifier
-        return own if callable(getattr(own, "learn", None)) else None
+        kind = isinstance(own, type)  # a class where an object is meant
+        return None if kind or not callable(getattr(own, "learn", None)) else own
 
     @property
     def sizes(self) -> tuple[int, int]:
