@@ -43,11 +43,11 @@ ROOMS = {
     ).split(),
     "simulation/architectures": "models training".split(),
     "studies": (
-        "questions cells departures oracles store execution sweep rehearsal study_file"
+        "questions cells departures learners oracles store execution sweep rehearsal study_file"
     ).split(),
     "reproduction/claims": (
         "learning_curves alignment separation capacity crossover rates training lengths "
-        "weightings boundary departures universality architectures"
+        "weightings boundary learning departures universality architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
     "planning": (

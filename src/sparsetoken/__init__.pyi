@@ -110,6 +110,7 @@ from .studies.cells import grid as grid
 from .studies.execution import ExecutorError as ExecutorError
 from .studies.execution import dask_executor as dask_executor
 from .studies.execution import mpi_executor as mpi_executor
+from .studies.learners import LearnerCell as LearnerCell
 from .studies.oracles import BayesCell as BayesCell
 from .studies.oracles import OracleCell as OracleCell
 from .studies.rehearsal import rehearse as rehearse

@@ -162,6 +162,14 @@ WRONG = {
         lambda t: swapped(t, "attention", "maximum"),
         gap_of_a_tenth,
     ],
+    "learning": [
+        lambda t: scaled(exact(t), 0.9, panel="cosine, round by round"),
+        lambda t: scaled(exact(t), 1.3, panel="test error", series="message passing"),
+        lambda t: scaled(t, 1.5, panel="test error", series="bayes"),
+        lambda t: scaled(t, 0.3, panel="test error", series="attention"),
+        lambda t: sharp(t, "learning is hard", 0.5),
+        lambda t: sharp(t, "learning is hard", lambda r: r.theory[::-1].to_numpy()),
+    ],
     "universality": [
         lambda t: sharp(t, "simulation − theory", 0.01, series="attention, test error"),
         lambda t: sharp(t, "any task and dimension", lambda r: 1.1 * r.x),

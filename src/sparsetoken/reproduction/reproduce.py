@@ -24,6 +24,7 @@ from sparsetoken.reproduction.claims.architectures import Architectures
 from sparsetoken.reproduction.claims.boundary import Boundary
 from sparsetoken.reproduction.claims.capacity import Capacity
 from sparsetoken.reproduction.claims.crossover import Crossover
+from sparsetoken.reproduction.claims.learning import Learning
 from sparsetoken.reproduction.claims.learning_curves import LearningCurves
 from sparsetoken.reproduction.claims.lengths import Lengths
 from sparsetoken.reproduction.claims.rates import Rates
@@ -52,6 +53,7 @@ CLAIMS: Names[Claim] = Names(  # in the order of the report
         "lengths": Lengths,
         "weightings": Weightings,
         "boundary": Boundary,
+        "learning": Learning,
         "universality": Universality,
         "architectures": Architectures,
     },
