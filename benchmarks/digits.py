@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--lengths", type=int, nargs="+", default=[10, 30])
     parser.add_argument("--bags", type=int, nargs="+", default=[100, 300, 1000])
-    parser.add_argument("--only", help="one row of each size, by the name of the classifier")
+    parser.add_argument("--only", nargs="+", help="classifiers, by their names")
     given = parser.parse_args()
     print("length  bags  classifier        accuracy  ±       seconds")
     for length in given.lengths:
@@ -104,9 +104,10 @@ def main() -> None:
                     ("two-step, cross", st.AttentionClassifier(reuse="cross")),
                     ("two-step, split", st.AttentionClassifier(reuse="split")),
                     ("joint", st.AttentionClassifier(query="joint")),
+                    ("posterior", st.AttentionClassifier(query="posterior")),
                     ("end to end", EndToEnd(seed)),
                 ):
-                    if given.only and name != given.only:
+                    if given.only and name not in given.only:
                         continue
                     start = time.perf_counter()
                     classifier.fit(tokens, labels)

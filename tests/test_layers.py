@@ -55,10 +55,10 @@ ROOMS = {
     ).split(),
     "bags": (
         "stacks summary bags labels walking source groups merging leakage intervals repeats "
-        "mixture units training_data token_maps noise whitening queries poolings statistics "
-        "training classes parameters classifier estimators held_out comparison likelihood views "
-        "diagnosis measured anchors forecast findings estimate pilot subsampling "
-        "evaluation_size report_pictures report judgement fit_report carriers token_model "
+        "mixture likelihood carriers units training_data token_maps noise whitening queries "
+        "poolings posterior statistics training classes parameters classifier estimators "
+        "held_out comparison views diagnosis measured anchors forecast findings estimate pilot "
+        "subsampling evaluation_size report_pictures report judgement fit_report token_model "
         "token_posterior maps saved_tokens saved_models storage"
     ).split(),
     "bags/readers": (

@@ -59,7 +59,7 @@ LOOK = {
     "vectorized": _look("#009E73", "--", "s", 2.6),
     "pooled": _look("#0072B2", "-.", "^", 1.3),
     "bayes": _look("#000000", ":", "D", 1.3),
-    "message passing": _look("#E69F00", (0, (4, 2)), "s", 1.3),
+    "message passing": _look("#E69F00", (0, (4, 2)), "X", 1.3),
     "maximum": _look("#CC79A7", (0, (6, 1)), "v", 1.6),
     "higher criticism": _look("#56B4E9", (0, (3, 1, 1, 1)), "P", 1.6),
 }

@@ -166,7 +166,7 @@ def test_the_scale_of_weights_says_nothing(data, kind):
 
 
 @pytest.mark.parametrize("whiten", [True, False])
-@pytest.mark.parametrize("query", ["two-step", "joint"])
+@pytest.mark.parametrize("query", ["two-step", "joint", "posterior"])
 def test_offset_and_scale_of_tokens_do_not_matter(data, whiten, query):
     train, test = data
     scores = []
@@ -272,7 +272,8 @@ def test_probabilities_are_calibrated():
     task = st.Task(6, 1, 3.5, prevalence=0.3)
     train = task.sample(3000, dim=30, rng=5)
     test = task.sample(8000, dim=30, rng=6, signal=train.signal)
-    for classifier in (st.AttentionClassifier(), st.AttentionClassifier(query="joint")):
+    for query in ("two-step", "joint", "posterior"):
+        classifier = st.AttentionClassifier(query=query)
         chance = classifier.fit(train.tokens, train.labels).predict_proba(test.tokens)[:, 1]
         for low, high in ((0.0, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1.0)):
             mine = (chance >= low) & (chance < high)
@@ -340,7 +341,7 @@ def test_labels_of_any_two_kinds_and_tools_of_scikit_learn(data):
         ({"folds": 1}, "folds must be a whole number of at least 2"),
         ({"ridge": -1.0}, "ridge must be 'auto' or a number above 0"),
         ({"sharpness": "high"}, "sharpness must be 'auto' or a number of at least 0"),
-        ({"query": "none"}, "query must be one of 'two-step', 'joint'"),
+        ({"query": "none"}, "query must be one of 'two-step', 'joint', 'posterior'"),
         ({"reuse": "no"}, "reuse must be one of 'all', 'cross', 'split'"),
         ({"sample_weight": [1.0, -1.0]}, "sample_weight must be at least 0"),
         ({"sample_weight": [0.0, 1.0]}, "leave every class some weight"),

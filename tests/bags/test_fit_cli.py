@@ -55,7 +55,15 @@ def test_fit_tells_the_whole_story(fitted):
     assert isinstance(st.load_classifier(saved), st.AttentionClassifier)
     assert "150 bags of 8 to 8 tokens in 8 dimensions" in words
     assert "Bags with a signal are those labelled sick; --positive healthy takes others" in words
-    for name in ("larger class", "pooled", "attention", "joint", "vectorized", "statistics"):
+    for name in (
+        "larger class",
+        "pooled",
+        "attention",
+        "joint",
+        "posterior",
+        "vectorized",
+        "statistics",
+    ):
         assert name in words
     assert "A signal is there" in words and "by theory alone" in words
     assert "Errors with more labelled bags, with 90% intervals" in words and "1200" in words
@@ -102,7 +110,7 @@ def test_json_and_a_pooling_of_choice(files, capsys):
     content = json.loads(capsys.readouterr().out)
     names = [row["pooling"] for row in content["comparison"]]
     assert names == [
-        "larger class", "pooled", "attention", "joint", "vectorized", "statistics",
+        "larger class", "pooled", "attention", "joint", "posterior", "vectorized", "statistics",
     ]  # fmt: skip
     assert content["positive"] == "sick"
     errors = {row["pooling"]: row["error"] for row in content["comparison"]}

@@ -122,6 +122,7 @@ SPLITTERS = {
     "cross": lambda x, y, g: st.AttentionClassifier(reuse="cross").fit(x, y, groups=g),
     "split": lambda x, y, g: st.AttentionClassifier(reuse="split").fit(x, y, groups=g),
     "joint": lambda x, y, g: st.AttentionClassifier(query="joint").fit(x, y, groups=g),
+    "posterior": lambda x, y, g: st.AttentionClassifier(query="posterior").fit(x, y, groups=g),
     "mapped": lambda x, y, g: st.PooledClassifier(token_map="auto").fit(x, y, groups=g),
     "statistics": lambda x, y, g: st.StatisticsClassifier().fit(x, y, groups=g),
     "comparison": lambda x, y, g: st.compare_poolings(

@@ -21,6 +21,7 @@ KINDS = {
     "cross": st.AttentionClassifier(reuse="cross"),
     "split": st.AttentionClassifier(reuse="split"),
     "joint": st.AttentionClassifier(query="joint"),
+    "posterior": st.AttentionClassifier(query="posterior"),
     "deviations": st.AttentionClassifier(target="deviations"),
     "sizes": st.AttentionClassifier(target="sizes"),
     "mapped": st.AttentionClassifier(token_map="auto"),

@@ -62,6 +62,7 @@ FITTED = [
     st.VectorizedClassifier(),
     st.AttentionClassifier(),
     st.AttentionClassifier(query="joint"),
+    st.AttentionClassifier(query="posterior"),
 ]
 
 
@@ -241,7 +242,10 @@ def test_the_signal_of_a_comparison_may_be_the_first_label(data):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"poolings": []}, "poolings must be names among pooled, attention, joint, vectorized"),
+        (
+            {"poolings": []},
+            "poolings must be names among pooled, attention, joint, posterior, vectorized",
+        ),
         ({"poolings": "pooled"}, "poolings must be names among"),
         ({"poolings": ["forest"]}, r"got \['forest'\]"),
         ({"positive": 3}, "compare_poolings: positive must be one of the labels -1.0, 1.0, got 3"),
@@ -252,7 +256,9 @@ def test_wrong_comparisons(data, change, words):
     with pytest.raises(InvalidInput, match=words):
         st.compare_poolings(train.tokens, train.labels, **change)
     ragged = [bag[: 1 + k % 2] for k, bag in enumerate(train.tokens)]
-    with pytest.raises(InvalidInput, match="among pooled, attention, joint, statistics for these"):
+    with pytest.raises(
+        InvalidInput, match="among pooled, attention, joint, posterior, statistics for these"
+    ):
         st.compare_poolings(ragged, train.labels, poolings=["vectorized"])
 
 

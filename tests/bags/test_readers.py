@@ -21,7 +21,7 @@ from sparsetoken.bags.bags import Bags
 from sparsetoken.support.errors import InvalidInput
 
 KINDS = [st.PooledClassifier(), st.AttentionClassifier(), st.AttentionClassifier(query="joint"),
-         st.VectorizedClassifier()]  # fmt: skip
+         st.AttentionClassifier(query="posterior"), st.VectorizedClassifier()]  # fmt: skip
 OTHERS = [st.StatisticsClassifier(), st.StatisticsClassifier(inverse_width=1.0, whiten=True)]
 
 
@@ -273,7 +273,7 @@ def test_what_cannot_be_saved(tmp_path, sample):
         pass
 
     fitted = Mine().fit(sample.tokens, sample.labels)
-    with pytest.raises(InvalidInput, match="joint, vectorized, statistics, got Mine"):
+    with pytest.raises(InvalidInput, match="joint, posterior, vectorized, statistics, got Mine"):
         st.save_classifier(fitted, tmp_path / "model")
     with pytest.raises(NotFittedError):
         st.save_classifier(st.PooledClassifier(), tmp_path / "model")

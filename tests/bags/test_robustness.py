@@ -25,6 +25,7 @@ KINDS = {
     "cross": st.AttentionClassifier(reuse="cross"),
     "split": st.AttentionClassifier(reuse="split"),
     "joint": st.AttentionClassifier(query="joint"),
+    "posterior": st.AttentionClassifier(query="posterior"),
 }
 
 
@@ -51,7 +52,7 @@ def test_columns_that_never_vary_say_nothing(kind):
 def test_tokens_that_are_all_alike():
     """There is nothing to learn: every bag has the share of its class, and no warning."""
     bags, labels = np.full((40, 3, 4), 0.1), np.arange(40) % 4 == 0
-    for kind in ("pooled", "all", "joint"):
+    for kind in ("pooled", "all", "joint", "posterior"):
         chance = KINDS[kind].fit(bags, labels).predict_proba(bags)[:, 1]
         np.testing.assert_allclose(chance, 0.25, atol=0.02)
 
@@ -89,7 +90,7 @@ def test_a_class_with_few_bags(kind, few):
         return
     chance = KINDS[kind].fit(bags, labels).predict_proba(test.tokens)[:, 1]
     assert np.isfinite(chance).all()
-    if kind in ("all", "cross", "joint") and few == 8:
+    if kind in ("all", "cross", "joint", "posterior") and few == 8:
         assert chance[test.labels > 0].mean() > 2 * chance[test.labels < 0].mean()
 
 
@@ -106,7 +107,8 @@ def ragged(kind=np.float64):
 
 
 @pytest.mark.parametrize(
-    "kind", ["pooled", "all", "cross", "split", pytest.param("joint", marks=pytest.mark.slow)]
+    "kind",
+    ["pooled", "all", "cross", "split", "posterior", pytest.param("joint", marks=pytest.mark.slow)],
 )
 def test_one_bag_of_very_many_tokens(kind):
     bags, labels = ragged()

@@ -24,6 +24,7 @@ KINDS = {
     "split": st.AttentionClassifier(reuse="split"),
     "sizes": st.AttentionClassifier(target="sizes"),
     "joint": st.AttentionClassifier(query="joint"),
+    "posterior": st.AttentionClassifier(query="posterior"),
     # wholly shrunk, square matrices have rounding where they should be 0, and statistics blow it up
     "statistics": st.StatisticsClassifier(whiten=True, shrinkage=0.0),
     "mapped": st.AttentionClassifier(token_map="auto"),

@@ -19,8 +19,9 @@ expectation–maximisation, together with the shift and width of the signal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -28,7 +29,7 @@ from scipy.special import logsumexp
 from sparsetoken.bags.likelihood import Levels, Signal
 from sparsetoken.bags.mixture import Mixture, histogram
 from sparsetoken.model.places import carrier_chances, log_choose
-from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import ConvergenceError
 
 _MOST_PRODUCTS = 4_000_000  # of tokens and R, up to which e_R without each token is computed
@@ -36,6 +37,7 @@ _SHARES = 16  # beside 0; neighbours differ by less than their bags can tell
 _HIGHEST_SHARE = 0.9
 _MOST_LOG = 600.0  # a ratio beyond is as good as sure, and its exponential is a number
 _ROUNDS, _RISE = 2000, 1e-2  # of expectation and maximisation; of the log likelihood, at the end
+VARYING = 2  # parameters of a varying share: a place and a width, whatever the number of its atoms
 _LEAST_SHIFT = 0.05  # of noise that is cut in two: below it nothing is told apart
 
 
@@ -46,16 +48,33 @@ class Bag(NamedTuple):
     chances: FloatArray  # (L,), that a token carries the signal, if the bag is positive
 
 
-class Carriers(Protocol):
+class ManyBags(NamedTuple):
+    """What the ratios of all of them say."""
+
+    log_ratios: FloatArray  # (n,), log P(bag)/P(noise) of a positive bag
+    chances: FloatArray  # (N,), that a token carries the signal, if its bag is positive
+    shares: FloatArray  # (k, n), the posterior of each share; none where there are no shares
+
+
+class Carriers(ABC):
     """A law of how many tokens carry the signal in a positive bag."""
+
+    @abstractmethod
+    def bags(self, log_ratios: FloatArray, lengths: IntArray) -> ManyBags:
+        """Of bags one after the other, from the log ratios of all tokens (N,)."""
 
     def bag(self, log_ratios: FloatArray) -> Bag:
         """Of one bag, from the log ratios of its tokens (L,)."""
-        ...
+        found = self.bags(log_ratios, np.array([len(log_ratios)]))
+        return Bag(float(found.log_ratios[0]), found.chances)
+
+    def learned(self, found: ManyBags, counted: FloatArray) -> Carriers:
+        """The likelier law, by what it has found in bags of these weights, of sum 1."""
+        return self
 
 
 @dataclass(frozen=True)
-class FixedCount:
+class FixedCount(Carriers):
     """R tokens, or none with probability `silent`.
 
     >>> FixedCount(1).bag(np.log([1.0, 3.0])).chances.round(12).tolist()
@@ -65,22 +84,25 @@ class FixedCount:
     count: int
     silent: float = 0.0
 
-    def bag(self, log_ratios: FloatArray) -> Bag:
-        length = len(log_ratios)
-        count = min(self.count, length)
-        if length * count > _MOST_PRODUCTS:
-            loud = VaryingShare((count / length,), (1.0,)).bag(log_ratios)
-        else:
-            loud = _subsets(log_ratios, count)
-        if self.silent == 0:
-            return loud
-        heard = np.log1p(-self.silent) + loud.log_ratio
-        total = float(np.logaddexp(np.log(self.silent), heard))
-        return Bag(total, np.exp(heard - total) * loud.chances)
+    def bags(self, log_ratios: FloatArray, lengths: IntArray) -> ManyBags:
+        starts = np.cumsum(lengths) - lengths
+        log_sums, chances = np.empty(len(lengths)), np.empty(len(log_ratios))
+        for length in np.unique(lengths).tolist():
+            alike, count = np.flatnonzero(lengths == length), min(self.count, length)
+            step = max(1, _MOST_PRODUCTS // (length * count))
+            for first in range(0, len(alike), step):
+                own = alike[first : first + step]
+                places = starts[own][:, None] + np.arange(length)
+                log_sums[own], chances[places] = _subsets(log_ratios[places], count)
+        if self.silent > 0:
+            heard = np.log1p(-self.silent) + log_sums
+            log_sums = np.logaddexp(np.log(self.silent), heard)
+            chances *= np.repeat(np.exp(heard - log_sums), lengths)
+        return ManyBags(log_sums, chances, np.empty((0, len(lengths))))
 
 
 @dataclass(frozen=True)
-class VaryingShare:
+class VaryingShare(Carriers):
     """Each token with a probability that is one of `shares` (k,), the same in a bag.
 
     >>> VaryingShare((0.5,), (1.0,)).bag(np.log([1.0, 3.0])).chances.round(12).tolist()
@@ -90,63 +112,71 @@ class VaryingShare:
     shares: tuple[float, ...]
     weights: tuple[float, ...]
 
-    def bag(self, log_ratios: FloatArray) -> Bag:
-        shares = np.array(self.shares)[:, None]
+    def bags(self, log_ratios: FloatArray, lengths: IntArray) -> ManyBags:
+        starts = np.cumsum(lengths) - lengths
         more = np.expm1(np.minimum(log_ratios, _MOST_LOG))
+        each = np.stack([np.add.reduceat(np.log1p(share * more), starts) for share in self.shares])
         with np.errstate(divide="ignore"):
-            heights = np.log(self.weights) + np.log1p(shares * more).sum(axis=1)
-        total = float(logsumexp(heights))
-        chances = shares * (1 + more) / (1 + shares * more)
-        return Bag(total, np.exp(heights - total) @ chances)
+            heights = np.log(self.weights)[:, None] + each
+        totals = logsumexp(heights, axis=0)
+        posterior = np.exp(heights - totals)
+        chances = np.zeros(len(more))
+        for share, of_bags in zip(self.shares, posterior, strict=True):
+            chances += np.repeat(share * of_bags, lengths) / (1 + share * more)
+        return ManyBags(totals, chances * (1 + more), posterior)
+
+    def learned(self, found: ManyBags, counted: FloatArray) -> VaryingShare:
+        return replace(self, weights=tuple((found.shares @ counted).tolist()))
 
 
-def _subsets(log_ratios: FloatArray, count: int) -> Bag:
-    """All subsets of `count` tokens alike."""
-    log_sum, chances = carrier_chances(log_ratios, count)
-    return Bag(float(log_sum - log_choose(len(log_ratios), count)), chances)
+def _subsets(log_ratios: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """log P(bag)/P(noise) (n,) and chances (n, L): all subsets of `count` tokens alike, or each
+    token by itself where there are too many."""
+    length = log_ratios.shape[1]
+    if length * count > _MOST_PRODUCTS:
+        found = VaryingShare((count / length,), (1.0,)).bags(
+            log_ratios.ravel(), np.full(len(log_ratios), length)
+        )
+        return found.log_ratios, found.chances.reshape(log_ratios.shape)
+    log_sums, chances = carrier_chances(log_ratios, count)
+    return log_sums - log_choose(length, count), chances
 
 
-class Varying(NamedTuple):
-    """The likeliest signal of varying share."""
+class Carried(NamedTuple):
+    """The likeliest signal, with carriers of one kind."""
 
     shift: float
     width: float
-    carriers: VaryingShare
+    carriers: Carriers
     height: float  # log likelihood of all bags
 
 
-def fit_varying(levels: Levels, *, spread: bool) -> Varying:
-    """By expectation–maximisation, from the shift of all tokens' mixture; τ free if `spread`."""
+def fit_varying(levels: Levels, *, spread: bool) -> Carried:
+    """Of varying share, from the shift of all tokens' mixture; τ free if `spread`."""
     length = float(np.median(levels.lengths))
     low = min(0.5 / length, _HIGHEST_SHARE / 2)
     shares = np.concatenate([[0.0], np.geomspace(low, _HIGHEST_SHARE, _SHARES)])
     weights = np.full(len(shares), 1 / len(shares))
     shift = max(float(Mixture.fit(histogram(levels.tokens[None])).shift[0]), _LEAST_SHIFT)
-    width, height = 1.0, -np.inf
-    counted = levels.counted / levels.counted.sum()
+    carriers = VaryingShare(tuple(shares.tolist()), tuple(weights.tolist()))
+    return refit(levels, Carried(shift, 1.0, carriers, -np.inf), spread=spread)
+
+
+def refit(levels: Levels, start: Carried, *, spread: bool) -> Carried:
+    """By expectation–maximisation from a start, with its kind of carriers; τ free if `spread`."""
+    signal, counted = start._replace(height=-np.inf), levels.counted / levels.counted.sum()
     for _ in range(_ROUNDS):
-        ratios = levels.log_ratios(Signal(shift, width, 1, 0.0))
-        more = np.expm1(np.minimum(ratios, _MOST_LOG))
-        bags = np.stack(
-            [np.add.reduceat(np.log1p(share * more), levels.starts) for share in shares]
-        )
-        with np.errstate(divide="ignore"):
-            heights = np.log(weights)[:, None] + bags
-        totals = logsumexp(heights, axis=0)
-        before, height = height, float(levels.counted @ totals)
+        shift, width, carriers, before = signal
+        found = carriers.bags(levels.log_ratios(Signal(shift, width, 1, 0.0)), levels.lengths)
+        height = float(levels.counted @ found.log_ratios)
         if height - before < _RISE:
-            law = VaryingShare(tuple(shares.tolist()), tuple(weights.tolist()))
-            return Varying(shift, width, law, height)
-        chances = np.zeros(len(more))
-        posterior = np.exp(heights - totals)  # (shares, bags)
-        for share, of_bags in zip(shares, posterior, strict=True):
-            part = share * (1 + more) / (1 + share * more)
-            chances += np.repeat(of_bags * levels.counted, levels.lengths) * part
-        weights = posterior @ counted
+            return signal._replace(height=height)
+        chances = found.chances * np.repeat(levels.counted, levels.lengths)
         mass = max(float(chances.sum()), 1e-12)
         shift = max(float(chances @ levels.tokens) / mass, _LEAST_SHIFT)
         if spread:
             width = float(np.sqrt(max(float(chances @ (levels.tokens - shift) ** 2) / mass, 1.0)))
+        signal = Carried(shift, width, carriers.learned(found, counted), height)
     raise ConvergenceError(
         f"TokenPosterior: the likelihood of the bags still rises by {height - before:g} after "
         f"{_ROUNDS} rounds, {_RISE:g} is required"

@@ -57,7 +57,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         X may be a `BagSource`: then four passes over its files are made for attention, two for mean
         pooling, more where features of all bags do not fit into `BagSource.walked(memory=…)`. Joint
-        training, tokens side by side and token maps need all bags in memory, and load them.
+        training, "posterior", tokens side by side and token maps need all bags in memory, and load
+        them.
 
         Bags of one of the `groups` (n,) are never split between folds.
         """
@@ -114,7 +115,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The attributes that say what was fitted: numbers for two classes, arrays for more."""
         self._fitted, self.classes_ = fitted, fitted.classes
         chosen = [each.choice.flat for each in fitted.trained]
-        self.joint_ = by_class(each.joint for each in fitted.trained)
+        self.learned_by_ = by_class(each.by for each in fitted.trained)
+        self.joint_ = by_class(each.by == "joint" for each in fitted.trained)
         self.target_ = by_class(target for _, target, _, _, _ in chosen)
         self.shrinkage_ = by_class(shrinkage for _, _, shrinkage, _, _ in chosen)
         self.sharpness_ = by_class(sharpness for _, _, _, sharpness, _ in chosen)

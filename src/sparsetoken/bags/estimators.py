@@ -123,10 +123,14 @@ class AttentionClassifier(BagClassifier):
 
     Parameters
     ----------
-    query : "two-step" or "joint"
+    query : "two-step", "joint" or "posterior"
         "joint" goes on from the two-step query: one round of expectation–maximisation (which tokens
         carry the signal?), then L-BFGS on all parameters. The latter is kept if it arrives and
-        does better on held-out bags (`joint_` says so), else the query after the former.
+        does better on held-out bags, else the query after the former. "posterior" tries what three
+        rounds of it learn, each bag seen along what the others say: attention with that query, and
+        how much likelier a bag is with the signal than without (a single feature, for bags as few
+        as their dimensions). The best on held-out bags is kept, be it two-step; `learned_by_` says
+        which. Needs reuse="all", and all bags in memory, as "joint" does.
     reuse : "all", "cross" or "split"
         Which bags fit the readout: those that taught the query, the same but each seen through a
         query that has not seen it, or half of the bags and the other half, as in the theory
@@ -143,6 +147,9 @@ class AttentionClassifier(BagClassifier):
     Attributes
     ----------
     query_ : the query (d,), in whitened coordinates; (k, d) for more than two labels.
+    learned_by_ : "two-step", "joint", "posterior" (attention with its query) or "likelihood" (its
+        log ratio); one for each of more than two labels.
+    joint_ : whether that is "joint".
 
     Examples
     --------
@@ -153,7 +160,7 @@ class AttentionClassifier(BagClassifier):
     (True, True)
     """
 
-    query: Literal["two-step", "joint"] = "two-step"
+    query: Literal["two-step", "joint", "posterior"] = "two-step"
     reuse: Literal["all", "cross", "split"] = "all"
     sharpness: float | Literal["auto"] = "auto"
     weighting: Weighting | None = None
@@ -165,6 +172,7 @@ class AttentionClassifier(BagClassifier):
             weighting=SOFTMAX if self.weighting is None else self.weighting,
             reuse=self.reuse,
             joint=self.query == "joint",
+            posterior=self.query == "posterior",
             folds=self.folds,
         )
 
@@ -250,6 +258,7 @@ ESTIMATORS: Names[BagClassifier] = Names(
         "pooled": PooledClassifier,
         "attention": AttentionClassifier,
         "joint": partial(AttentionClassifier, query="joint"),
+        "posterior": partial(AttentionClassifier, query="posterior"),
         "vectorized": VectorizedClassifier,
         "statistics": StatisticsClassifier,
     },

@@ -44,31 +44,36 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 class NoiseDensity:
-    """Of tokens of negative bags (N,): the normal one, corrected where tokens say otherwise.
+    """Of tokens of negative bags (N,): the normal one, corrected where tokens say otherwise. Tokens
+    may have weights (N,).
 
     Kernels A, the wider the rarer the normal density φ, smooth the tokens and φ itself alike, so
     that for Gaussian noise nothing is smeared: φ·min(1, A[tokens]/A[φ]), and where there are more
     tokens than φ has, by more than twice their standard error, what there is more.
     """
 
-    def __init__(self, tokens: FloatArray) -> None:
+    def __init__(self, tokens: FloatArray, weights: FloatArray | None = None) -> None:
+        shares = np.full(len(tokens), 1 / len(tokens))
+        if weights is not None:
+            shares = weights / weights.sum()
+        self.unseen = float(np.sum(shares**2))  # 1 over the number of tokens
         self.at = np.arange(_LOWEST, _HIGHEST + _STEP / 2, _STEP)
         normal = np.exp(-0.5 * self.at**2 - 0.5 * _LOG_2PI)
         place = np.rint((np.clip(tokens, _LOWEST, _HIGHEST) - _LOWEST) / _STEP).astype(int)
-        counts = np.bincount(place, minlength=len(self.at)) / len(tokens) / _STEP
+        counts = np.bincount(place, shares, len(self.at)) / _STEP
+        twice = np.bincount(place, shares**2, len(self.at)) / _STEP  # for the variance
         rungs = np.geomspace(_FINEST, _WIDEST, _WIDTHS)
         widths = _FINEST * np.exp(np.minimum(0.25 * self.at**2, 10.0))  # as the root of 1/φ
         rung = np.minimum(np.searchsorted(rungs, widths * (1 - 1e-12)), _WIDTHS - 1)
         seen, expected, variance = (np.zeros(len(self.at)) for _ in range(3))
         for number, width in enumerate(rungs):
-            own = np.where(rung == number, counts, 0.0)
-            seen += _smooth(own, width)
-            expected += _smooth(np.where(rung == number, normal, 0.0), width)
-            squares = _smooth(own, width / np.sqrt(2)) / (2 * np.sqrt(np.pi) * width)
-            variance += squares / len(tokens)
+            own = rung == number
+            seen += _smooth(np.where(own, counts, 0.0), width)
+            expected += _smooth(np.where(own, normal, 0.0), width)
+            squares = _smooth(np.where(own, twice, 0.0), width / np.sqrt(2))
+            variance += squares / (2 * np.sqrt(np.pi) * width)
         missing = np.minimum(1.0, seen / np.maximum(expected, 1e-300))
         more = np.maximum(seen - expected - 2 * np.sqrt(variance), 0.0)
-        self.unseen = 1 / len(tokens)
         density = normal * missing + more
         self.density = (1 - self.unseen) * density / (density.sum() * _STEP)
 

@@ -31,7 +31,7 @@ TUNED = {
 }
 _COUNTS = {"n_tokens": 1, "folds": 2}  # at least
 _WORDS = {
-    "query": ("two-step", "joint"),
+    "query": ("two-step", "joint", "posterior"),
     "reuse": ("all", "cross", "split"),
     "target": ("auto", *TARGETS),
 }

@@ -49,6 +49,7 @@ class Pooling(ABC):
 
     sharpnesses: tuple[float, ...] = (0.0,)
     joint: bool = False  # whether query and readout are trained together as well
+    posterior: bool = False  # whether what expectation–maximisation learns is tried as well
     length: int = 0  # of bags; 0 where they may have any
     learns_query: bool = False
     query: FloatArray = np.zeros(0)  # (d,), whitened; (0,) where there is none
@@ -176,12 +177,18 @@ class Attending(Pooling):
     reuse: str
     joint: bool  # begins with one round more for the query
     folds: int
+    posterior: bool = False
     query: FloatArray = field(default_factory=partial(np.zeros, 0))
     learns_query = True
     names = ("query",)
 
     def __post_init__(self) -> None:
         check_weighting("AttentionClassifier", self.weighting)
+        if self.posterior and self.reuse != "all":
+            raise InvalidInput(
+                "reuse must be 'all' for query='posterior', which sees each bag along what the "
+                f"others say, got reuse={self.reuse!r}"
+            )
         if self.joint and self.weighting != SOFTMAX:
             raise InvalidInput(
                 "query must be 'two-step' for a weighting other than softmax (whose gradient "
@@ -199,14 +206,17 @@ class Attending(Pooling):
 
     @property
     def in_memory(self) -> bool:
-        return self.joint
+        return self.joint or self.posterior
 
     def suits(self, bags: Walked) -> bool:
-        return bags.fits or not self.joint
+        return bags.fits or not self.in_memory
 
     def candidates(
         self, jobs: Sequence[Job], sharpnesses: Sequence[float]
     ) -> Iterator[list[Candidate]]:
+        if self.reuse == "all":
+            yield from self.seen_along(jobs, self._queries(jobs), sharpnesses)
+            return
         teaching, learning = list(jobs), [data.weights for data, _ in jobs]
         if self.reuse == "split":
             halves = [data.half() for data, _ in jobs]
@@ -235,6 +245,19 @@ class Attending(Pooling):
                     fitted = whitening(pooled[len(jobs) + place, number])
                 pooling = self.learned(0, sharpness * queries[place])
                 candidates.append(Candidate(sharpness, pooling, weights, fitted, scored))
+            yield candidates
+
+    def seen_along(
+        self, jobs: Sequence[Job], queries: Sequence[FloatArray], sharpnesses: Sequence[float]
+    ) -> Iterator[list[Candidate]]:
+        """All bags along queries that are known, one for each job; all of them fit the readout."""
+        which = np.repeat(np.arange(len(jobs))[:, None], len(jobs[0].data.bags), axis=1)
+        pooled = self._pooled(jobs, queries, which, sharpnesses)
+        for (data, whitening), query, rows in zip(jobs, queries, pooled, strict=True):
+            candidates = []
+            for sharpness, row in zip(sharpnesses, rows, strict=True):
+                features, pooling = whitening(row), self.learned(0, sharpness * query)
+                candidates.append(Candidate(sharpness, pooling, data.weights, features, features))
             yield candidates
 
     def learned(self, length: int, query: FloatArray) -> Pooling:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.bags.poolings import Pooling
+from sparsetoken.bags.posterior import LikelihoodRatio
 from sparsetoken.bags.token_maps import NystroemMap
-from sparsetoken.bags.training import BagModel, Choice, Trained
+from sparsetoken.bags.training import LEARNED_BY, BagModel, Choice, Trained
 from sparsetoken.bags.units import TARGETS
 from sparsetoken.bags.whitening import Shrinking, Whitening
 from sparsetoken.fitting.low_rank import LowRank
@@ -34,7 +35,7 @@ def words_of(trained: Trained) -> dict[str, Any]:
         "shrinkage": float(shrinkage),
         "map_scale": trained.model.token_map.scale_ if mapped else None,
         "tokens": trained.model.pooling.length,
-        "joint": trained.joint,
+        "by": trained.by,
         "low_rank": isinstance(trained.model.whitening.root, LowRank),
     }
 
@@ -57,19 +58,25 @@ def check_words(learned: dict[str, Any]) -> None:
     """Refuse words that `words_of` does not make; a file may say anything."""
     for name in _NUMBERS:
         real("learned", name, learned.get(name), above=-HUGE, below=HUGE)
-    one_of("learned", "joint", learned.get("joint"), (False, True))
+    joint = one_of("learned", "joint", learned.pop("joint", False), (False, True))
+    one_of("learned", "by", learned.setdefault("by", "joint" if joint else "two-step"), LEARNED_BY)
     one_of("learned", "low_rank", learned.setdefault("low_rank", False), (False, True))
     one_of("learned", "target", learned.get("target"), (None, *TARGETS))
     if learned.get("map_scale") is not None:
         real("learned", "map_scale", learned["map_scale"], above=0, below=HUGE)
 
 
-def names_of(pooling: Pooling, learned: dict[str, Any]) -> tuple[str, ...]:
+def names_of(untaught: Pooling, learned: dict[str, Any]) -> tuple[str, ...]:
     """Of the arrays of a model."""
-    names = _MODEL + pooling.names
+    names = _MODEL + _pooling(untaught, learned).names
     root = [f"root_{name}" for name in _LOW_RANK] if learned["low_rank"] else ["root"]
     maps = () if learned.get("map_scale") is None else _MAP_ARRAYS
     return (*names, *root, *(f"map_{name}" for name in maps))
+
+
+def _pooling(untaught: Pooling, learned: dict[str, Any]) -> Pooling:
+    """That of its classifier, unless the likelihood was better."""
+    return LikelihoodRatio() if learned["by"] == "likelihood" else untaught
 
 
 def numbers(name: str, array: NDArray[Any] | None) -> FloatArray:
@@ -88,7 +95,9 @@ def restored(untaught: Pooling, learned: dict[str, Any], arrays: dict[str, Float
     if arrays["mean"].ndim != 1 or not len(arrays["mean"]):
         raise InvalidInput(f"mean has shape {arrays['mean'].shape}, not (d,)")
     dim = len(arrays["mean"])
-    pooling = untaught.restored(int(learned["tokens"]), dim, arrays)
+    if learned["by"] == "likelihood" and not untaught.posterior:
+        raise InvalidInput("it was learned by likelihood, which its settings do not try")
+    pooling = _pooling(untaught, learned).restored(int(learned["tokens"]), dim, arrays)
     shapes: dict[str, tuple[int, ...]] = {"coef": (pooling.count(dim),), "intercept": ()}
     if learned["low_rank"]:
         spanned = (dim, arrays["root_left"].size // dim)
@@ -107,7 +116,7 @@ def restored(untaught: Pooling, learned: dict[str, Any], arrays: dict[str, Float
     model = BagModel(token_map, whitening, pooling, arrays["coef"], bias, ridge)
     shrinking = Shrinking(learned["target"], float(learned["shrinkage"]))
     choice = Choice(scale is not None, shrinking, float(learned["sharpness"]), 1.0)
-    return Trained(model, choice, {}, learned["joint"])
+    return Trained(model, choice, {}, learned["by"])
 
 
 def dim_of(model: BagModel) -> int:

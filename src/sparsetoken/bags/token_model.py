@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.carriers import Carriers, FixedCount, fit_varying
+from sparsetoken.bags.carriers import VARYING, Carriers, FixedCount, fit_varying
 from sparsetoken.bags.estimate import SHRINKINGS, recognised
 from sparsetoken.bags.likelihood import Levels, NoiseDensity, Signal, fit_signal
 from sparsetoken.bags.measured import rank_evidence, rank_surplus
@@ -42,7 +42,6 @@ _FOLDS = 10
 # fold takes seconds
 _FEWER, _LARGE = 3, 1 << 24
 _FEW = 8  # tokens, up to which their number is told from one more or less
-_VARYING = 2  # parameters of a varying share: a place and a width, whatever the number of its atoms
 _FURTHEST = 1e8  # units of noise, beyond which all tokens are alike: noise may not vary at all
 
 
@@ -171,7 +170,7 @@ def _signal(levels: Levels) -> tuple[float, float, Carriers]:
     )
     for spread in (False, True):
         varying = fit_varying(levels, spread=spread)
-        worth = varying.height - price * (_VARYING + spread)
+        worth = varying.height - price * (VARYING + spread)
         if worth > best:
             best, answer = worth, (varying.shift, varying.width, varying.carriers)
     return answer

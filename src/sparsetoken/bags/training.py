@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 import numpy as np
 
 from sparsetoken.bags.bags import Bags
-from sparsetoken.bags.poolings import Candidate, Pooling
+from sparsetoken.bags.poolings import Attending, Candidate, Pooling
+from sparsetoken.bags.posterior import LikelihoodRatio, Taught, learn
 from sparsetoken.bags.queries import Job
 from sparsetoken.bags.token_maps import mapped, view
 from sparsetoken.bags.training_data import TrainingData
@@ -128,6 +129,10 @@ class BagModel:
         return replace(self, weights=sigmoid.slope * self.weights, bias=bias)
 
 
+LearnedBy = Literal["two-step", "joint", "posterior", "likelihood"]
+LEARNED_BY: tuple[LearnedBy, ...] = get_args(LearnedBy)
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """The model, what was chosen, and by which losses; none where nothing could be held out."""
@@ -135,7 +140,7 @@ class Trained:
     model: BagModel
     choice: Choice
     losses: Mapping[Choice, float]
-    joint: bool = False
+    by: LearnedBy = "two-step"
 
 
 def train(data: TrainingData, recipe: Recipe) -> Trained:
@@ -169,7 +174,16 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
                 model = _fit_jointly(data, recipe, better, jointly[better][1])
                 sharpness = float(np.linalg.norm(model.pooling.query))
                 model = model.calibrated(jointly[better][0].sigmoid)
-                return Trained(model, better._replace(sharpness=sharpness), losses, joint=True)
+                return Trained(model, better._replace(sharpness=sharpness), losses, "joint")
+    if recipe.pooling.posterior:
+        start = min(_joint_starts(losses), key=losses.__getitem__, default=best)
+        first = _kept(kept, start, len(sets)) or list(_prepared(sets, recipe, start))
+        with suppress(ConvergenceError):  # of the law of tokens
+            by, rival, made = _posterior(data, recipe, start, folds, first)
+            rated = _judged(data, recipe, rival, folds, made)
+            if rated.loss < judged.loss:
+                model = _fit(data, recipe, rival, made[-1])
+                return Trained(model.calibrated(rated.sigmoid), rival, losses, by)
     model = _fit(data, recipe, best, ready[-1])
     return Trained(model.calibrated(judged.sigmoid), best, losses)
 
@@ -409,6 +423,50 @@ def _variance(candidate: Candidate) -> float:
     centred = candidate.fitted - share @ candidate.fitted
     variances = share @ centred**2
     return float(variances.sum()) / max(int(np.count_nonzero(variances)), 1) or 1.0
+
+
+def _posterior(
+    data: TrainingData,
+    recipe: Recipe,
+    start: Choice,
+    folds: Sequence[BoolArray],
+    ready: Sequence[Ready],
+) -> tuple[LearnedBy, Choice, list[Ready]]:
+    """What expectation–maximisation learns, begun with the two-step query: what tells held-out bags
+    apart best, attention or likelihood, and all that it is fitted to."""
+    seen = (_seen(own, recipe, start.mapped)[1] for own in _sets(data, folds))
+    jobs = [Job(own, each.whitening) for own, each in zip(seen, ready, strict=True)]
+    taught = [
+        each
+        for _, group in groupby(jobs, key=lambda job: id(job.data.bags))
+        for each in learn(list(group))
+    ]
+    sharp = [each for each in recipe.sharpnesses(start.mapped) if each > 0]
+    scores: dict[tuple[LearnedBy, Choice], FloatArray] = {}
+    for held, job, own in zip(folds, jobs, taught, strict=False):  # the last is of all bags
+        for by, candidate in _taught(recipe, job, own, sharp):
+            path = _readouts(candidate, data, recipe, recipe.factors, _ROUGH)
+            for factor, (_, readout) in zip(recipe.factors, path, strict=True):
+                choice = start._replace(sharpness=candidate.sharpness, factor=factor)
+                out_of_fold = scores.setdefault((by, choice), np.zeros(len(data.labels)))
+                out_of_fold[held] = candidate.scored[held] @ readout.weights + readout.bias
+    by, choice = min(scores, key=lambda key: _judge(data, recipe, scores[key]).loss)
+    made = [
+        each._replace(candidate=dict(_taught(recipe, job, own, [choice.sharpness]))[by])
+        for each, job, own in zip(ready, jobs, taught, strict=True)
+    ]
+    return by, choice, made
+
+
+def _taught(
+    recipe: Recipe, job: Job, taught: Taught, sharpnesses: Sequence[float]
+) -> Iterator[tuple[LearnedBy, Candidate]]:
+    """Both ways to score bags by what they have taught."""
+    yield "likelihood", LikelihoodRatio().candidate(job, taught)
+    if sharpnesses:
+        attending = cast(Attending, recipe.pooling)
+        for candidate in next(attending.seen_along([job], [taught.query], sharpnesses)):
+            yield "posterior", candidate
 
 
 def _joint_starts(losses: Mapping[Choice, float]) -> list[Choice]:

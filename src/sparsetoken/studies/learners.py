@@ -23,8 +23,8 @@ class LearnerCell(Question):
 
     >>> from sparsetoken import sweep
     >>> table = sweep([LearnerCell(Task(10, 1, 5.0), 1.0, dim=500, repeats=2)])
-    >>> table.cosine_1.round(1).tolist(), table.cosine.round(2).tolist()
-    ([0.8, 0.7], [0.96, 0.96])
+    >>> bool((table.cosine_1 < 0.85).all()), bool((table.cosine > 0.93).all())
+    (True, True)
     """
 
     task: Task
