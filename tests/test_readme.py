@@ -106,6 +106,13 @@ def test_the_guide_beyond_the_paper(capsys):
         assert main(shlex.split(line)[1:]) == 0
 
 
+def test_the_guide_to_simulation():
+    """Every line of it runs and prints what it says."""
+    guide = ROOT / "docs" / "simulation.md"
+    outcome = doctest.testfile(str(guide), module_relative=False)
+    assert outcome.attempted > 4 and outcome.failed == 0
+
+
 def test_the_guide_to_floors(capsys):
     """Every line of it runs and prints what it says; so does its command."""
     guide = ROOT / "docs" / "floors.md"

@@ -204,6 +204,21 @@ WRONG = [
 ]
 
 
+@pytest.mark.parametrize("number", range(len(NAMES)))
+def test_nothing_trained_by_adam_beats_the_bayes_curve(number):
+    """Beside the settings of `tests/simulation/test_floor.py`."""
+    rng = np.random.default_rng(number)
+    length = int(rng.integers(4, 9))
+    task = st.Task(length, 1, float(rng.uniform(2.5, 5.0)))
+    dim, samples = 24, int(rng.integers(100, 400))
+    found = train_architecture(
+        task, NAMES[number], dim, samples, repeats=6, seed=number, device="cpu", epochs=30
+    )
+    floor = st.bayes_curve(task, [samples / dim])[0].test_error
+    doubt = found.test_error.std(ddof=1) / np.sqrt(6)
+    assert found.test_error.mean() > floor - 3 * doubt
+
+
 @pytest.mark.slow
 def test_the_claim_its_files_and_its_rules(tmp_path):
     """One test: the training is shared."""

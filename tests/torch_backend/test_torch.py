@@ -159,3 +159,30 @@ def test_devices_that_cannot_be_used():
         st.simulate(**settings, device=3)
     with pytest.raises(InvalidInput, match="workers must be 1 with a device"):
         st.simulate(**settings, device="cpu", workers=2)
+
+
+@pytest.mark.parametrize("sampler", ["reduced", "tokens"])
+@pytest.mark.parametrize("sparsity", [1, 3])
+def test_message_passing_on_tensors_follows_its_equation(sampler, sparsity):
+    """Beliefs, sums over places and drawn products of another library."""
+    task = st.Task(8, sparsity, 4.0, prevalence=0.4)
+    samples, dim = 1.5, 300
+    run = st.simulate(
+        task, st.MessagePassing(3), st.Protocol(readout_samples=samples), dim=dim, repeats=6,
+        sampler=sampler, device="cpu", test_samples=4000,
+    )  # fmt: skip
+    assert run.cosines.shape == (6, 3)
+    predicted = st.message_passing_rounds(task, samples, 3)
+    errors = run.cosines.std(axis=0, ddof=1) / np.sqrt(6)
+    for cosine, error, learner in zip(run.cosines.mean(axis=0), errors, predicted, strict=True):
+        assert abs(cosine - learner.cosine) < 4 * error + 5 / dim
+    doubt = run.sem("test_error")
+    assert abs(run.mean("test_error") - predicted[-1].test_error) < 4 * doubt + 5 / dim
+
+
+def test_message_passing_without_a_positive_bag():
+    task = st.Task(5, 1, 3.0, prevalence=0.001)
+    run = st.simulate(
+        task, st.MessagePassing(2), st.Protocol(readout_samples=0.2), dim=50, device="cpu"
+    )
+    assert (run.cosines == 0).all()
