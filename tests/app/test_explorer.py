@@ -216,6 +216,31 @@ def test_the_page_beyond_the_paper():
     assert 0 < caught["mean weight on signal"].x <= 1
 
 
+def test_what_any_learner_gets_and_where_learning_is_hard():
+    state = State.of({"length": 100, "strength": 4.0, "prevalence": 0.3, "query_samples": 0.2})
+    rows = numbers.marks(state)
+    best = {row.x: row.y for row in rows if row.series == "learner: any"}
+    curve = st.bayes_curve(state.task, [0.2 + x for x in numbers.SAMPLES])
+    assert list(best) == list(numbers.SAMPLES)
+    assert list(best.values()) == pytest.approx(curve.test_error, rel=1e-9)
+    # it has attention's samples, those of the query too: nothing drawn is below it
+    assert all(row.y > best[row.x] for row in numbers.curves(state))
+    phase = st.hard_phase(state.task)
+    stuck = [row for row in rows if row.series == "learner: message passing"]
+    assert phase.begin - 0.2 < stuck[0].x < stuck[-1].x < phase.end - 0.2
+    assert all(row.y > 1.2 * st.bayes_curve(state.task, [0.2 + row.x])[0].test_error
+               for row in stuck)  # fmt: skip
+    drawn = pictures.marks(rows)
+    assert [trace["name"] for trace in drawn[:2]] == [
+        "any learner, of all samples", "hard: fast learners stay here",
+    ]  # fmt: skip
+    assert [trace["mode"] for trace in drawn[:2]] == ["lines", "lines"]
+    told = numbers.marks(State.of({"length": 10, "query": "frozen"}))
+    assert not any(row.series.startswith("learner") for row in told)
+    easy = numbers.marks(State.of({"length": 10}))
+    assert "learner: message passing" not in {row.series for row in easy}
+
+
 def test_marks_and_maps_as_pictures():
     rows = [numbers.Row("floor: Bayes", np.nan, 0.1), numbers.Row("capacity: pooled", 3.0, np.nan),
             numbers.Row("capacity: attention", np.inf, np.nan)]  # fmt: skip

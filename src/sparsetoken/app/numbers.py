@@ -20,6 +20,7 @@ from sparsetoken.model.attention import token_scores
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.names import CLASSIFIERS
+from sparsetoken.oracles.bayes_learning import bayes_curve, hard_phase
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
 from sparsetoken.planning.plan import plan
 from sparsetoken.support.blas import one_blas_thread
@@ -111,9 +112,10 @@ def _query(state: State) -> Query:
 
 @lru_cache(maxsize=_KEPT)
 def marks(state: State) -> list[Row]:
-    """Floors (errors that no number of samples gets below) and capacities, as series of their own.
+    """Floors (errors that no number of samples gets below), capacities, what can be learned.
 
-    A floor has x = nan and its error as y, a capacity the samples as x and y = nan.
+    A floor has x = nan and its error as y, a capacity the samples as x and y = nan; of what can be
+    learned by anyone, and by message passing where that is less, there is a row a point.
     """
     rows = []
     task = state.task
@@ -122,10 +124,27 @@ def marks(state: State) -> list[Row]:
         for kind in (Attention(weighting=state.attention.weighting), Pooled()):
             name = CLASSIFIERS.kind(kind)
             rows.append(Row(f"floor: {name}", math.nan, float(oracle_error(task, kind))))
+        if state.query == "learned":  # a frozen one is told what others have to learn
+            rows += _learned(state)
     for name, classifier in classifiers(state).items():
         limit = float(capacity(task, classifier, state.protocol))
         rows.append(Row(f"capacity: {name}", limit, math.nan))
     return rows
+
+
+def _learned(state: State) -> list[Row]:
+    """The error of the best learner of all samples, those of the query among them; of message
+    passing as far as it is stuck, and where that is."""
+    own = state.query_samples
+    curve = bayes_curve(state.task, [own + samples for samples in SAMPLES])
+    rows = _rows("learner: any", SAMPLES, curve.test_error)
+    phase = hard_phase(state.task)
+    if phase is None or phase.end - own <= SAMPLES[0] or phase.begin - own >= SAMPLES[-1]:
+        return rows
+    begin, end = (float(np.clip(at - own, SAMPLES[0], SAMPLES[-1])) for at in phase[:2])
+    hard = np.geomspace(begin, end, 9)[1:-1]
+    stuck = bayes_curve(state.task, (own + hard).tolist()).reachable
+    return rows + _rows("learner: message passing", hard, stuck.test_error)
 
 
 @lru_cache(maxsize=_KEPT)

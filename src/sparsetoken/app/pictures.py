@@ -18,6 +18,10 @@ _COLOURS = {
     "cosine": "#D55E00", "chosen": "#D55E00", "noise tokens": "#0072B2",
     "signal tokens": "#D55E00", "weight on signal": "#009E73", "mean weight on signal": "#009E73",
 }  # fmt: skip
+_LEARNERS = {
+    "learner: any": "any learner, of all samples",
+    "learner: message passing": "hard: fast learners stay here",
+}
 _METRICS = METRICS | {"auc": "area under the ROC curve"}
 
 Picture = dict[str, Any]
@@ -46,9 +50,14 @@ def figure(state: State, rows: Sequence[Row]) -> Picture:
     return {"data": traces, "layout": layout}
 
 
-def marks(rows: Iterable[Row]) -> list[Picture]:
-    """Floors as dotted lines, capacities as triangles on the axis."""
-    return [_mark(row) for row in rows]
+def marks(rows: Sequence[Row]) -> list[Picture]:
+    """Floors as dotted lines, capacities as triangles on the axis, learners as thin curves."""
+    learners = {name: part for name, part in _series(rows).items() if name.startswith("learner: ")}
+    curves = [
+        _trace(_LEARNERS[name], part, "lines", line=_line(_GREY, 1.5 if dash else 3, dash))
+        for (name, part), dash in zip(learners.items(), ("longdash", None), strict=False)
+    ]
+    return curves + [_mark(row) for row in rows if row.series not in learners]
 
 
 def map_figure(state: State, xs: list[float], ys: list[float], cells: Sequence[Cell]) -> Picture:
