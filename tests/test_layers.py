@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent / "src" / "sparsetoken"
 ROOMS = {
     "support": (
         "errors checks estimate arrays devices memory blas processes progress text pages "
-        "showing whole_files numerics plugins"
+        "showing whole_files numerics plugins provenance"
     ).split(),
     "model": (
         "signals places noise task weightings clouds envelopes losses cuts scores "
