@@ -44,7 +44,8 @@ def _git(root: str, *words: str) -> str | None:
     if not (Path(root) / ".git").exists():
         return None
     try:
-        out = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=True)
+        command = ["git", "-C", root, *words]
+        out = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return out.stdout.strip()

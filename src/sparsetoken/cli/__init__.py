@@ -40,8 +40,8 @@ _BUG = 70  # EX_SOFTWARE of sysexits.h
 _DESCRIPTION = """When does attention pooling find a weak, sparse signal that linear pooling misses,
 and how much data does that take?
 
---version prints the version and its commit. --plugin FILE.py, with any command, first runs a Python file that
-registers classes of your own, as st.LOSSES.register("steep", Steep): losses, weightings,
+--version prints the version and its commit. --plugin FILE.py, with any command, first runs a Python
+file that registers classes of your own, as st.LOSSES.register("steep", Steep): losses, weightings,
 classifiers, noises, metrics, claims (docs/beyond.md)."""
 
 Theory = Predict | Simulate | Capacity | Oracle | Plan
