@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo test test-all test-slow test-claims test-torch test-explorer test-cpus test-oldest \
-	test-pythons lint bench plans stress explore help
+	test-pythons lint bench plans stress explore dist dist-check help
 
 help:
 	@echo "make demo   reproduce every claim of the paper, write results/report.html"
@@ -25,6 +25,7 @@ help:
 	@echo "make plans  200 random plans, simulated as they stand (docs/plans.md; 20 minutes)"
 	@echo "make stress 1320 random problems over many decades, none unsolved"
 	@echo "make bench  measured speed of theory and simulation (tables)"
+	@echo "make dist   sdist and wheel of the last commit, the same bytes each time, checked as a user has them"
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -76,6 +77,19 @@ test-oldest:
 	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/pins.txt \
 		--editable '.[test,app,dask,mpi,parquet]'
 	SCIPY_ARRAY_API=1 .venv-oldest/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning $(REST)
+
+.venv/dist: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dist]'
+	touch $@
+
+dist: .venv/dist
+	BUILDER=$(BIN)/python scripts/dist dist
+	$(MAKE) dist-check
+
+# in empty environments: without extras and with each (torch has builds of its own)
+dist-check:
+	scripts/check-wheel dist/sparsetoken-*.whl --extra app --extra bags --extra dask --extra mpi --extra parquet \
+		$$(scripts/pythons 2>/dev/null | sed -n '1p;$$p' | sed 's/^/--python /')
 
 explore: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[app]'

@@ -39,16 +39,34 @@ def test_commands(line, capsys):
     assert "classifier" in capsys.readouterr().out
 
 
-def test_make_targets_and_files_exist():
+def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^    make (\w+)", README, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), target
-    for link in re.findall(r"\]\((?!http)([^)]+)\)", README):
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text()):
         path, _, heading = link.partition("#")
-        assert (ROOT / path).exists(), link
+        place = page.parent / path if path else page
+        assert place.exists(), link
         if heading:
-            titles = re.findall(r"^## (.*)$", (ROOT / path).read_text(), re.M)
+            titles = re.findall(r"^##+ (.*)$", place.read_text(), re.M)
             assert heading in {anchor(title) for title in titles}, link
+
+
+def test_what_is_measured_names_what_measures_it():
+    """Every script named on the page exists, and every `make` target."""
+    page = (ROOT / "docs" / "measured.md").read_text()
+    scripts = set(re.findall(r"`(benchmarks/[\w/]+\.py)", page))
+    assert len(scripts) > 8 and all((ROOT / script).exists() for script in scripts), scripts
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"`make ([\w-]+)`", page))
+    assert targets and all(re.search(rf"^{each}:", makefile, re.M) for each in targets), targets
 
 
 def anchor(title):

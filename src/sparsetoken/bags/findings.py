@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from sparsetoken.bags.anchors import LEAST_POWER, Anchor, anchor_words, disagreements
 from sparsetoken.bags.diagnosis import Diagnosis
@@ -18,7 +20,11 @@ from sparsetoken.planning.plan import question_of
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.showing import Shown
 from sparsetoken.support.text import json_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Standard errors from which a signal is there. Two halves that look at each other are lucky
 # together: four of these are about as rare as three of independent bags.
@@ -42,7 +48,7 @@ class MatrixInterval(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pilot:
+class Pilot(Shown):
     """What labelled bags say about their task; see `estimate_task`.
 
     `strength` is the mean of the law of strength, `spread` its standard deviation, `silent` the
@@ -137,6 +143,39 @@ class Pilot:
         return {
             point.classifier: self.bags / point.design_effect for point in largest(self.measured)
         }
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """What was measured on these bags: each classifier's test error, beside theory's.
+
+        Bars are intervals at `level`, ticks what theory has for the estimated task and as many
+        bags. Needs matplotlib; `ax` is where to draw, a new figure if None.
+        """
+        from sparsetoken.figures import Option, options
+
+        if not self.anchors:
+            raise InvalidInput(
+                "Pilot: plot needs what was measured on the bags, got a pilot without (no signal "
+                "was found, or measure=False)"
+            )
+        metric, reach = self.setting.metric, float(ndtri((1 + self.level) / 2))
+        rows = []
+        for anchor in self.anchors:
+            value, half = anchor.measured, reach * anchor.standard_error
+            low = max(value - half, 0.0)
+            rows.append(Option(anchor.classifier, value, low, value + half, anchor.theory))
+        best = min(self.anchors, key=lambda anchor: anchor.measured).classifier
+        return options(
+            rows,
+            ax,
+            x=f"{metric.words}, trained on {self.anchors[0].samples} of {self.bags} bags",
+            bars=f"measured, {self.level:.0%} intervals",
+            ticks="theory of the estimated task",
+            best=best,
+        )
+
+    def paragraphs(self) -> Iterator[str]:
+        """The summary."""
+        yield self.summary()
 
     def summary(self) -> str:
         """All estimates, and what does not fit the model."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,7 +24,12 @@ from sparsetoken.planning.tuning import Tuned
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import refusal
-from sparsetoken.support.text import number_text, table_text
+from sparsetoken.support.showing import Shown
+from sparsetoken.support.text import number_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 LEAST_DIM = 3  # of a plan
 _POINTS = 6  # of the curve that is searched for a target: neighbours differ by a factor of four
@@ -51,7 +56,7 @@ class Forecast(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PilotPlan:
+class PilotPlan(Shown):
     """What so many labelled bags would give, or how many a target takes; see `Pilot.plan`.
 
     `options` are forecasts, one a classifier, with intervals that hold sampling and model error;
@@ -128,19 +133,53 @@ class PilotPlan:
         best = None if self.best is None else self.best.classifier
         return {"labelled_bags": self.question.samples, **errors, "recommended": best}
 
-    def __str__(self) -> str:
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """What each classifier gives with so many bags, or needs, with its interval.
+
+        Ticks are theory alone. Needs matplotlib; `ax` is where to draw, a new figure if None.
+        """
+        from sparsetoken.figures import Option, options
+
+        asked, best = self.question, self.best
+        rows = [
+            Option(each.classifier, each.value, each.low, each.high, each.theory, _not_before(each))
+            for each in self.options
+        ]
+        words = asked.setting.metric.words
+        needed = f"labelled bags for {words} {asked.target or 0:g}"
+        return options(
+            rows,
+            ax,
+            x=needed if asked.unknown else f"{words} with {asked.samples} labelled bags",
+            bars=f"{self.level:.0%} intervals",
+            ticks="theory alone",
+            log=asked.unknown is not None,
+            best=None if best is None else best.classifier,
+        )
+
+    def paragraphs(self) -> Iterator[str | pd.DataFrame]:
+        """Headline, table, theory beside measurement, warnings."""
         import pandas as pd
 
-        metric = self.question.setting.metric
         table = pd.DataFrame([option._asdict() for option in self.options])
-        table = table.drop(columns=["warnings", "least"])
-        paragraphs = [self.headline, table_text(table)]
-        paragraphs += [anchor_words(anchor, metric) for anchor in self.anchors]
-        paragraphs += [f"Warning: {warning}." for warning in self.warnings]
-        return "\n\n".join(paragraphs)
+        yield self.headline
+        yield table.drop(columns=["warnings", "least"])
+        for anchor in self.anchors:
+            yield anchor_words(anchor, self.question.setting.metric)
+        for warning in self.warnings:
+            yield f"Warning: {warning}."
 
     def __repr__(self) -> str:
         return f"<PilotPlan: {self.headline}>"
+
+
+def _not_before(option: Forecast) -> str:
+    """What is drawn where no number of bags is enough."""
+    return (
+        f"not in sight; from {option.low:.0f} bags on at best"
+        if option.low < math.inf
+        else ("not in sight")
+    )
 
 
 def anchors_of(

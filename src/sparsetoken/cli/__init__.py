@@ -34,13 +34,14 @@ from sparsetoken.model.names import CLASSIFIERS, LOSSES, WEIGHTINGS, Names
 from sparsetoken.model.signals import Varying, law_in_words
 from sparsetoken.model.task import Sparsity, Strength
 from sparsetoken.support.plugins import load_plugin
+from sparsetoken.support.provenance import commit
 
 _BUG = 70  # EX_SOFTWARE of sysexits.h
 _DESCRIPTION = """When does attention pooling find a weak, sparse signal that linear pooling misses,
 and how much data does that take?
 
---version prints the version. --plugin FILE.py, with any command, first runs a Python file that
-registers classes of your own, as st.LOSSES.register("steep", Steep): losses, weightings,
+--version prints the version and its commit. --plugin FILE.py, with any command, first runs a Python
+file that registers classes of your own, as st.LOSSES.register("steep", Steep): losses, weightings,
 classifiers, noises, metrics, claims (docs/beyond.md)."""
 
 Theory = Predict | Simulate | Capacity | Oracle | Plan
@@ -92,7 +93,8 @@ def _silence() -> None:
 
 def _run(arguments: Sequence[str]) -> int:
     if "--version" in arguments:
-        print(f"sparsetoken {st.__version__}")
+        known = commit()
+        print(f"sparsetoken {st.__version__}" + (f" (commit {known})" if known else ""))
         return 0
     arguments = _without_plugins(arguments)  # they run first: what may be asked for depends on them
     messages = io.StringIO()

@@ -21,7 +21,7 @@ or sparsity vary, places have weights, or tokens of a bag share noise (whose par
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +38,17 @@ from sparsetoken.oracles.learning_equation import (
     SamplesNeeded,
 )
 from sparsetoken.support.arrays import BoolArray, Column
-from sparsetoken.support.checks import real, refusal, whole
+from sparsetoken.support.checks import one_of, real, refusal, whole
+from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.showing import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
-class BayesCurve(Sequence[Any]):
+class BayesCurve(Shown, Sequence[Any]):
     """The best that can be learned from each number of samples, with its numbers as arrays.
 
     >>> curve = bayes_curve(Task(length=10, sparsity=1, strength=5.0), [0.5, 2.0])
@@ -77,6 +80,48 @@ class BayesCurve(Sequence[Any]):
     def reachable(self) -> BayesCurve:
         """What message passing from the class mean learns."""
         return BayesCurve(tuple(replace(point, best=point.reachable) for point in self.points))
+
+    def plot(self, ax: Axes | None = None, quantity: str = "test_error") -> Axes:
+        """The best that can be learned, and what message passing reaches; grey where it is hard.
+
+        `quantity` is test_error or cosine. Needs matplotlib; `ax` is where to draw, a new figure if
+        None.
+
+        >>> ax = bayes_curve(Task(length=10, sparsity=1, strength=5.0), [0.5, 2.0]).plot()
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['any learner', 'message passing']
+        """
+        from sparsetoken.figures import learning_curve
+
+        quantity = one_of("BayesCurve", "quantity", quantity, ("test_error", "cosine"))
+        if not self.points:
+            raise InvalidInput("BayesCurve: plot needs a curve of at least one point, got none")
+        words = "labelled samples per dimension  $n/d$"
+        shown: dict[str, Any] = {"x": words, "y": quantity.replace("_", " ")}
+        shown["log"] = quantity == "test_error"
+        best, reachable = (getattr(curve, quantity) for curve in (self, self.reachable))
+        ax = learning_curve(ax, self.samples, best, name="bayes", label="any learner", **shown)
+        name = "message passing"
+        hard = self.hard if self.hard.any() else None
+        return learning_curve(
+            ax, self.samples, reachable, name=name, label=name, hard=hard, **shown
+        )
+
+    def paragraphs(self) -> Iterator[str | pd.DataFrame]:
+        """A row for each number of samples."""
+        import pandas as pd
+
+        yield "the best that any learner can do, and what message passing reaches"
+        yield pd.DataFrame(
+            {
+                "samples": self.samples,
+                "cosine": self.cosine,
+                "test error": self.test_error,
+                "reachable cosine": self.reachable.cosine,
+                "reachable test error": self.reachable.test_error,
+                "hard": np.where(self.hard, "hard", ""),
+            }
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """A table with one row per number of samples."""

@@ -18,9 +18,11 @@ from sparsetoken.planning.tuning import Tuned
 from sparsetoken.planning.unknowns import Unknown
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
+from sparsetoken.support.showing import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 SIMPLEST = "pooled"
 EDGE = 0.01  # by this part another must be better, or the simplest is recommended
@@ -119,7 +121,7 @@ class Check:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan:
+class Plan(Shown):
     """The answer to a question about samples; see `plan`. Printed, it says it in words.
 
     `options` has one entry for each classifier, `best` is the recommended one. `bayes` is the error
@@ -195,8 +197,29 @@ class Plan:
 
         return pd.DataFrame([option.row(self.unknown) for option in self.options])
 
-    def __str__(self) -> str:
-        return "\n\n".join(report.plan_paragraphs(self))
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """What each classifier gives with the samples, or how much it needs for the target.
+
+        Bars are two standard deviations between training sets; ticks are what infinitely many
+        samples would give. Needs matplotlib; `ax` is where to draw, a new figure if None.
+        """
+        from sparsetoken.figures import options
+
+        best = None if self.best is None else self.best.classifier
+        return options(
+            list(report.option_rows(self)),
+            ax,
+            x=report.option_axis(self),
+            bars="± 2 deviations between training sets" if self.unknown is None else "",
+            ticks="with infinitely many samples",
+            log=self.unknown is not None and self.unknown.whole,
+            best=best,
+            title=self.title,
+        )
+
+    def paragraphs(self) -> Iterator[str | pd.DataFrame]:
+        """Headline, table, warnings, check."""
+        return report.plan_paragraphs(self)
 
     def __repr__(self) -> str:
         return f"<Plan for {self.title}: {self.headline.partition(';')[0]}>"

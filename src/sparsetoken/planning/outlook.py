@@ -18,6 +18,7 @@ from sparsetoken.planning.tuning import NEAR, Knobs, Reach, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, Place, Samples, approach, learnable
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.showing import Captioned, Shown
 from sparsetoken.theory.prediction import capacity
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _RETRY = math.log(1.5)  # of ease, where a draft was too optimistic; doubled eac
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class Outlook(Shown):
     """What is around the answer of a plan; see `outlook`.
 
     Printed, it says in words what `floors`, `capacities`, `crossover` and `sensitivities` found.
@@ -46,8 +47,9 @@ class Outlook:
     crossover: float
     sensitivities: pd.DataFrame
 
-    def __str__(self) -> str:
-        return "\n\n".join(report.outlook_paragraphs(self))
+    def paragraphs(self) -> Iterator[str | Captioned]:
+        """Capacity, floors, crossover, sensitivities."""
+        return report.outlook_paragraphs(self)
 
     def __repr__(self) -> str:
         return f"<Outlook for {self.plan.title}>"

@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from sparsetoken.model.signals import Varying, shown
+from sparsetoken.model.signals import Varying
+from sparsetoken.model.words import task_words
 from sparsetoken.planning.metrics import METRICS, parameters
 from sparsetoken.planning.unknowns import MOST_SAMPLES
-from sparsetoken.support.text import json_text, table_text
+from sparsetoken.support.showing import Captioned
+from sparsetoken.support.text import json_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from sparsetoken import figures
     from sparsetoken.planning.advice import Check, Option, Plan
     from sparsetoken.planning.outlook import Outlook
 
@@ -24,12 +27,7 @@ _SPOKEN = {"pooled": "mean pooling"}  # names of classifiers in a sentence, wher
 
 def title(plan: Plan) -> str:
     """The task, in symbols."""
-    task = plan.answer
-    return (
-        f"L = {task.length}, R = {shown(task.sparsity)}, θ = {shown(task.strength)}, "
-        f"π = {task.prevalence:g}, d = {plan.dim}"
-        + (f", ρ = {task.token_correlation:g}" if task.token_correlation else "")
-    )
+    return f"{task_words(plan.answer)}, d = {plan.dim}"
 
 
 def headline(plan: Plan) -> str:
@@ -90,15 +88,42 @@ def _reasons(plan: Plan, best: Option) -> Iterator[str]:
     yield f"infinitely many samples would give {best.limit:.4g}, {abs(value - best.limit):.2g} away"
 
 
-def plan_paragraphs(plan: Plan) -> Iterator[str]:
+def plan_paragraphs(plan: Plan) -> Iterator[str | pd.DataFrame]:
     """Headline, table, warnings, check."""
     yield headline(plan)
     names = {"value": plan.metric.words, "spread": "± between training sets"}
-    yield table_text(plan.to_frame().rename(columns=names))
+    yield plan.to_frame().rename(columns=names)
     for warning in plan.warnings:
         yield f"Warning: {warning}."
     if plan.check is not None:
         yield check_words(plan.check, plan.metric.words, plan.dim)
+
+
+def option_rows(plan: Plan) -> Iterator[figures.Option]:
+    """What is drawn of each option: its value with twice its spread, or what it needs."""
+    from sparsetoken.figures import Option as Row
+
+    for option in plan.options:
+        if plan.unknown is not None:
+            needed = math.nan if option.needed is None else option.needed
+            words = f"out of reach: at best {option.limit:.3g}"
+            yield Row(option.classifier, needed, needed, needed, math.nan, words)
+        else:
+            assert option.value is not None and option.spread is not None
+            value, half = float(option.value), 2 * float(option.spread)
+            yield Row(option.classifier, value, value - half, value + half, option.limit)
+
+
+def option_axis(plan: Plan) -> str:
+    """What is on the axis of the options."""
+    if plan.unknown is None:
+        return f"{plan.metric.words} with {plan.samples} labelled samples"
+    what = {
+        "samples": "labelled samples",
+        "strength": "least strength",
+        "length": "greatest length",
+    }
+    return f"{what[plan.unknown.name]} for {plan.metric.words} {plan.target:g}"
 
 
 def check_words(check: Check, metric: str, dim: int) -> str:
@@ -114,7 +139,7 @@ def check_words(check: Check, metric: str, dim: int) -> str:
     )
 
 
-def outlook_paragraphs(outlook: Outlook) -> Iterator[str]:
+def outlook_paragraphs(outlook: Outlook) -> Iterator[str | Captioned]:
     """Capacity, floors, crossover, sensitivities."""
     plan, floors = outlook.plan, outlook.floors
     if plan.best is not None and plan.best.tuned is not None:
@@ -136,8 +161,7 @@ def outlook_paragraphs(outlook: Outlook) -> Iterator[str]:
     else:
         yield f"Attention does not win with up to {MOST_SAMPLES * plan.dim} samples."
     what = plan.metric.words if plan.unknown is None else plan.unknown.name
-    table = table_text(outlook.sensitivities)
-    yield f"If the task were 20 % different ({what}):\n{table}"
+    yield Captioned(f"If the task were 20 % different ({what}):", outlook.sensitivities)
 
 
 def _learned_words(plan: Plan, learned: Mapping[str, float]) -> str:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
+from sparsetoken.model.words import classifier_words, protocol_words, task_words
 from sparsetoken.simulation.outcome import Outcome
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.support.arrays import Column, FloatArray
+from sparsetoken.support.checks import one_of
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.showing import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 QUANTITIES = (
     "test_error",
@@ -27,10 +33,11 @@ QUANTITIES = (
     "bias",
     "readout_norm",
 )
+_WORDS = {"train_error": "training error", "train_loss": "training loss", "auc": "AUC"}
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(Shown):
     """What repeated runs of the protocol did: an array for each quantity, one entry a repeat.
 
     A repeat without a fit (`status` says why) has NaN; `mean` and `sem` leave it out.
@@ -148,6 +155,45 @@ class Simulation:
         """Standard error of that mean; NaN for fewer than two repeats."""
         values = self._finite(name)
         return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+    def plot(self, ax: Axes | None = None, quantity: str = "test_error") -> Axes:
+        """Every repeat as a dot, their mean with a bar of two standard errors.
+
+        They stand at their number of readout samples, where `LearningCurve.plot` has its line:
+        give its axes. `quantity` is a name that `mean` takes. Needs matplotlib.
+
+        >>> from sparsetoken import Pooled, Protocol, learning_curve, simulate
+        >>> task = Task(5, 1, 4.0)
+        >>> ax = learning_curve(task, Pooled(), Protocol(), [1.0, 10.0]).plot()
+        >>> run = simulate(task, Pooled(), Protocol(), dim=100, repeats=4, seed=0)
+        >>> run.plot(ax) is ax
+        True
+        """
+        from sparsetoken.figures import runs
+
+        quantity = one_of("Simulation", "quantity", quantity, (*QUANTITIES, "auc", "sharpness"))
+        settings = self.settings
+        return runs(
+            ax,
+            settings.protocol.readout_samples,
+            getattr(self, quantity),
+            name=CLASSIFIERS.kind(settings.classifier),
+            label=f"{classifier_words(settings.classifier)}, {len(self)} runs, d = {settings.dim}",
+            y=_WORDS.get(quantity, quantity.replace("_", " ")),
+        )
+
+    def paragraphs(self) -> Iterator[str | pd.DataFrame]:
+        """What was run, and means with their standard errors."""
+        settings = self.settings
+        learns = settings.classifier.learns_query
+        yield (
+            f"{len(self)} runs of {classifier_words(settings.classifier)} on "
+            f"{task_words(settings.task)}, trained with "
+            f"{protocol_words(settings.protocol, None, learns)}, d = {settings.dim}"
+            + (f"; {self.failed} without a fit" if self.failed else "")
+            + ("; interrupted" if self.interrupted else "")
+        )
+        yield self.summary().reset_index(names="quantity")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per repeat."""

@@ -32,12 +32,15 @@ def number_text(value: Any, digits: int = 5) -> str:
     return f"{value:.{digits}g}"
 
 
-def table_text(frame: pd.DataFrame) -> str:
-    """A table for people."""
+def table_text(frame: pd.DataFrame, most: int | None = None) -> str:
+    """A table for people; of one with more than `most` rows both ends."""
     columns = []
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k].astype(object).tolist()
-        words = [str(name).replace("_", " "), *map(number_text, values)]
+        cells = list(map(number_text, values))
+        if most is not None and len(cells) > most:
+            cells[most // 2 : len(cells) - (most - 1) // 2] = ["…"]
+        words = [str(name).replace("_", " "), *cells]
         width = max(map(len, words))
         columns.append([word.rjust(width) if k else word.ljust(width) for word in words])
     return "\n".join(map("  ".join, zip(*columns, strict=True)))

@@ -17,10 +17,10 @@ sets (`training_sets.py`). The K explicit directions are taken out of the p that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,16 @@ from numpy.typing import NDArray
 from sparsetoken.model.classifiers import Classifier, Pooled, Query
 from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.law import FeatureLaw
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
 from sparsetoken.model.task import Task
+from sparsetoken.model.words import classifier_words, protocol_words, task_words
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
+from sparsetoken.support.showing import Shown
 from sparsetoken.theory.asymptotics import solve_many
 from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.query_spread import NORMALS, spread_queries
@@ -45,6 +48,10 @@ from sparsetoken.theory.training_sets import (
     class_counts,
     lone_classes,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 _QUERIES, _EVALUATED = 512, 32  # drawn, and of these with a law and a solve
 _EXACT = 1 << 14  # samples up to which queries are drawn exactly; beyond, their sums are normal
@@ -61,7 +68,7 @@ class ErrorOnTask(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class FinitePrediction:
+class FinitePrediction(Shown):
     """What a classifier trained by the protocol in `dim` dimensions does: means over training sets.
 
     Every number is an `Estimate`, with its standard error. `spread` is the standard deviation of
@@ -112,6 +119,30 @@ class FinitePrediction:
         points = whole("roc", "points", points, least=3)
         false = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, points))
         return false, self.training_sets.true_positive_rates(false)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The mean ROC curve over training sets.
+
+        Needs matplotlib; `ax` is where to draw, a new figure if None.
+        """
+        from sparsetoken.figures import roc
+
+        label = f"{classifier_words(self.classifier)}, d = {self.dim}, AUC {self.auc:.3g}"
+        return roc(ax, *self.roc(), name=CLASSIFIERS.kind(self.classifier), label=label)
+
+    def paragraphs(self) -> Iterator[str | pd.DataFrame]:
+        """What was asked, and means over training sets."""
+        import pandas as pd
+
+        learns = self.classifier.learns_query
+        yield (
+            f"{classifier_words(self.classifier)} on {task_words(self.task)}, trained with "
+            f"{protocol_words(self.protocol, None, learns)}, d = {self.dim}: means over training "
+            "sets"
+        )
+        names = ("test_error", "spread", "useless", "train_error", "train_loss", "auc", "cosine")
+        row = {name: getattr(self, name) for name in names}
+        yield pd.DataFrame([{name: value for name, value in row.items() if value is not None}])
 
     def on(self, other_task: Task) -> ErrorOnTask:
         """Test error of the same trained classifiers on another task: mean and spread."""

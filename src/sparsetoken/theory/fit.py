@@ -9,9 +9,10 @@ With μ = Σ m_k w_k + b the mean score of an atom, r the noise of scores and V 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -21,7 +22,11 @@ from sparsetoken.model.losses import Loss
 from sparsetoken.model.scores import Scores
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.estimate import Estimate
+from sparsetoken.support.showing import Shown
 from sparsetoken.theory.saddle import LEAST_NOISE, Saddle, equations, unpacked
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SOME_POINTS = 512  # of a sampled law, on which the standard error of a training loss is found
 
@@ -35,7 +40,7 @@ class Gap(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(Shown):
     """The fitted readout and what it achieves, in the limit.
 
     `residual` is the largest scale-free residual of the equations that define the fit, on the atoms
@@ -67,6 +72,18 @@ class Fit:
     def objective(self) -> str:
         """What was minimised, in words."""
         return f"mean of {self.loss!r} + ({self.ridge:g}/2)·|w|², bias not penalised"
+
+    def paragraphs(self) -> Iterator[str | pd.DataFrame]:
+        """What was minimised, and what that achieves."""
+        yield f"{self.objective}; {self.samples_per_dim:g} samples per feature"
+        yield from self._numbers()
+
+    def _numbers(self, **more: float) -> Iterator[pd.DataFrame]:
+        """A table of one row."""
+        import pandas as pd
+
+        names = ("test_error", "train_error", "train_loss", "auc", "bias")
+        yield pd.DataFrame([{name: getattr(self, name) for name in names} | more])
 
     @property
     def noise(self) -> float:

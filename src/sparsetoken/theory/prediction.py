@@ -8,20 +8,23 @@ for each, so its readout sees n/p = readout_samples/L.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from sparsetoken.model.classifiers import Classifier, Query
+from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
+from sparsetoken.model.words import classifier_words, protocol_words, task_words
 from sparsetoken.support.arrays import Column, FloatArray
-from sparsetoken.support.checks import whole
+from sparsetoken.support.checks import one_of, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
+from sparsetoken.support.showing import Shown
 from sparsetoken.theory.alignment import align
 from sparsetoken.theory.asymptotics import solve_many
 from sparsetoken.theory.capacity import separability_threshold
@@ -30,6 +33,14 @@ from sparsetoken.theory.fit import Fit
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+_QUANTITIES = {
+    "test_error": "test error",
+    "train_error": "training error",
+    "train_loss": "training loss",
+    "auc": "AUC",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +83,31 @@ class Prediction(Fit):
             raise InvalidInput(f"Prediction: on(other_task): {why}")
         return self.classifier.frozen(self.query).scores(other_task, self.readout)
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The ROC curve, with a dot at the classifier's own threshold.
+
+        Needs matplotlib; `ax` is where to draw, a new figure if None.
+        """
+        from sparsetoken.figures import roc
+
+        name = CLASSIFIERS.kind(self.classifier)
+        point = float(self.scores.false_positive_rate), 1 - float(self.scores.false_negative_rate)
+        label = f"{classifier_words(self.classifier)}, AUC {self.auc:.3g}"
+        return roc(ax, *self.roc(), name=name, label=label, point=point)
+
+    def paragraphs(self) -> Iterator[str | pd.DataFrame]:
+        """What was asked, and what the trained classifier does."""
+        learns = self.classifier.learns_query
+        yield (
+            f"{classifier_words(self.classifier)} on {task_words(self.task)}, trained with "
+            f"{protocol_words(self.protocol, None, learns)}, in the limit of many dimensions"
+        )
+        cosine = {} if self.query is None else {"cosine": self.query.cosine}
+        yield from self._numbers(**cosine)
+
 
 @dataclass(frozen=True, eq=False)
-class LearningCurve(Sequence[Any]):
+class LearningCurve(Shown, Sequence[Any]):
     """Predictions along a range of readout samples, with their numbers as arrays.
 
     >>> from sparsetoken import Pooled
@@ -103,6 +136,50 @@ class LearningCurve(Sequence[Any]):
     def spread(self) -> FloatArray:
         """Standard deviation of the test error between training sets, 0 in the limit; (points,)."""
         return np.array([getattr(prediction, "spread", 0.0) for prediction in self.predictions])
+
+    def plot(self, ax: Axes | None = None, quantity: str = "test_error") -> Axes:
+        """A quantity against the number of samples; at your size with its spread as a band.
+
+        `quantity` is test_error, train_error, train_loss or auc. Curves of several classifiers,
+        and simulations, go on the same axes one after another. Needs matplotlib.
+
+        >>> from sparsetoken import Pooled
+        >>> ax = learning_curve(Task(5, 1, 4.0), Pooled(), Protocol(), [1.0, 10.0]).plot()
+        >>> ax.get_ylabel(), ax.get_legend().get_texts()[0].get_text()
+        ('test error', 'pooled')
+        """
+        from sparsetoken.figures import learning_curve
+
+        quantity = one_of("LearningCurve", "quantity", quantity, _QUANTITIES)
+        if not self.predictions:
+            raise InvalidInput("LearningCurve: plot needs a curve of at least one point, got none")
+        first = self.predictions[0]
+        finite = isinstance(first, FinitePrediction) and quantity == "test_error"
+        return learning_curve(
+            ax,
+            self.readout_samples,
+            getattr(self, quantity),
+            name=CLASSIFIERS.kind(first.classifier),
+            label=classifier_words(first.classifier),
+            y=_QUANTITIES[quantity],
+            spread=self.spread if finite else None,
+            log=quantity == "test_error",
+        )
+
+    def paragraphs(self) -> Iterator[str | pd.DataFrame]:
+        """What was asked, and a row for each number of samples."""
+        if not self.predictions:
+            yield "a learning curve of no points"
+            return
+        first, few, many = self.predictions[0], min(self.readout_samples), max(self.readout_samples)
+        given = {"readout_samples": f"{few:g} to {many:g}"}
+        learns = first.classifier.learns_query
+        size = f"d = {first.dim}" if isinstance(first, FinitePrediction) else "many dimensions"
+        yield (
+            f"{classifier_words(first.classifier)} on {task_words(first.task)}, trained with "
+            f"{protocol_words(first.protocol, given, learns)}, {size}"
+        )
+        yield self.to_frame().drop(columns="residual")
 
     def to_frame(self) -> pd.DataFrame:
         """A table with one row per number of samples."""

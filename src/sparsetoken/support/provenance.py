@@ -1,0 +1,42 @@
+"""Which commit this is: baked into a wheel when it was built, asked of git in a checkout."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_SHOWN = 12  # letters of a commit
+_PATIENCE = 10.0  # seconds for git to answer
+
+
+def commit(package: Path = _PACKAGE) -> str | None:
+    """The commit, "with changes" if files have been changed since; None where it is not known.
+
+    >>> from tempfile import gettempdir
+    >>> commit(Path(gettempdir())) is None
+    True
+    """
+    baked = package / "built_from.txt"  # by hatch_build.py
+    if baked.exists():
+        number, *changes = baked.read_text(encoding="ascii").split(maxsplit=1)
+        return " ".join([number[:_SHOWN], *(words.strip() for words in changes)])
+    root = package.parent.parent
+    if not (root / ".git").exists() or package != root / "src" / package.name:
+        return None  # another project's repository may hold our environment: not ours to name
+    number = _git(root, "rev-parse", f"--short={_SHOWN}", "HEAD")
+    if number is None:
+        return None
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return f"{number} with changes" if changed else number
+
+
+def _git(root: Path, *words: str) -> str | None:
+    try:
+        out = subprocess.run(
+            ["git", "-C", root, *words],
+            capture_output=True, text=True, check=True, timeout=_PATIENCE,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return out.stdout.strip()
