@@ -142,7 +142,7 @@ def signal_threshold(
     -------
     Estimate
         θ; 0 for an error that needs no signal (at least min(π, 1−π)), inf for one that no strength
-        reaches. Its standard error is that of the error, divided by |d error/dθ|.
+        reaches. Its standard error is that of the error, divided by `|d error/dθ|`.
 
     Raises
     ------

@@ -129,7 +129,7 @@ def align(task: Task, protocol: Protocol) -> Query:
 
 
 def alignment_rate(task: Task, protocol: Protocol) -> float:
-    """How fast more query samples help: C in |cosine| = 1 − C/α₀ + o(1/α₀).
+    """How fast more query samples help: C in `|cosine|` = 1 − C/α₀ + o(1/α₀).
 
     C = [B²η_w²E[c²]/L + α₀N²] / (2(A + Bm)²) at α₀ = ∞ (Corollary 1).
 
