@@ -22,7 +22,7 @@ ROOMS = {
         "whole_files numerics plugins"
     ).split(),
     "model": (
-        "signals places noise task weightings clouds envelopes losses cuts scores "
+        "signals places noise covariances task weightings clouds envelopes losses cuts scores "
         "compression law attention classifiers vectorized names protocol queries"
     ).split(),
     "theory": (
@@ -68,7 +68,7 @@ ROOMS = {
         "one_file_a_bag loading collection"
     ).split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
-    "cli": "output questions planning bags scoring explorer studies".split(),
+    "cli": "output tasks questions planning bags scoring explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
     "support": set(),
@@ -91,7 +91,7 @@ ONLY = {  # of a room that may be imported, these files alone
 OWNERS = {  # a heavy library, and the only files that may import it
     "lazy_loader": {"__init__.py"},
     "matplotlib": {"figures.py"},
-    "tyro": {"cli/__init__.py", "cli/bags.py", "cli/scoring.py", "cli/studies.py"},
+    "tyro": {"cli/__init__.py", "cli/bags.py", "cli/scoring.py", "cli/studies.py", "cli/tasks.py"},
     "rich": {"cli/output.py", "progress.py"},
     "torch": {"devices.py", "simulation/architectures/training.py"},
     "array_api_compat": {"arrays.py"},

@@ -30,7 +30,7 @@ from sparsetoken.model.attention import (
 )
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Scores
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, coloured
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 from sparsetoken.support.arrays import Array, FloatArray, floats
 from sparsetoken.support.checks import real, settle
@@ -106,7 +106,7 @@ class Classifier(Protocol):
 
         With `trained_on` also why a readout trained on that task cannot be tested on this one.
         """
-        return None
+        return coloured(type(self).__name__, task)
 
     def features_per_dim(self, task: Task) -> int:
         """p/d, features per embedding dimension."""
@@ -152,12 +152,14 @@ class Pooled(Classifier):
 
     def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
         """Two Gaussians: one atom a class, exact; or one for every θR, where it varies."""
+        refuse(self.possible(task))
         return linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
 
     def draw(
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
         """Nothing is random but the label, and θR where it varies."""
+        refuse(self.possible(task))
         strength, sparsity = task.sample_signals(len(labels), rng)
         means = np.where(labels > 0, strength * sparsity / task.length, 0.0)[:, None]
         scale = math.sqrt(task.mean_variance)
@@ -206,7 +208,7 @@ class Attention(Classifier):
     def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
         """Up to the longest sample that quasi-random points have coordinates for."""
         if task.length <= LONGEST:
-            return None
+            return coloured("Attention", task)
         return (
             f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
         )
@@ -267,6 +269,7 @@ class Attention(Classifier):
         self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
     ) -> Coordinates:
         """Coordinates along q̂ and ξ⊥, from the noise of every token along q̂."""
+        refuse(self.possible(task))
         means, scales = draw_coordinates(task, labels, *self._query(query), self.weighting, rng)
         return Coordinates(labels, means, scales, np.array([False, True]))
 

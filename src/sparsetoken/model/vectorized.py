@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sparsetoken.model.classifiers import Classifier, Query, linear_law, refuse
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, coloured
 from sparsetoken.support.arrays import Array, FloatArray, floats
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
@@ -138,7 +138,7 @@ class Vectorized(Classifier):
 def _coloured(task: Task) -> str | None:
     """Side by side, tokens that share noise are features with coloured noise: no such law here."""
     if not task.token_correlation:
-        return None
+        return coloured("Vectorized", task)
     return (
         "Vectorized: token_correlation must be 0 (tokens that share noise, side by side, are "
         "features with coloured noise, for which this theory is not made), "

@@ -32,7 +32,7 @@ from sparsetoken.model.classifiers import Query
 from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.losses import FARTHEST_BIAS, Loss, balancing_bias
 from sparsetoken.model.protocol import Protocol, check_task
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.theory.query_spread import NORMALS, doses_and_powers, spread_queries
 
@@ -119,6 +119,7 @@ def align(task: Task, protocol: Protocol) -> Query:
     (0.947565, 0.700352)
     """
     check_task("align", task)
+    require_white("align", task)
     at = _limits(task, protocol)
     k = protocol.query_step * protocol.inverse_temperature / task.length
     along = at.a + at.b * at.m
@@ -160,6 +161,7 @@ def alignment_rate(task: Task, protocol: Protocol) -> float:
     True
     """
     check_task("alignment_rate", task)
+    require_white("alignment_rate", task)
     at = _limits(task, replace(protocol, query_samples=math.inf))
     along = at.a + at.b * at.m
     size = abs(at.a) + abs(at.b * at.m)
@@ -232,6 +234,7 @@ def best_steps(task: Task, loss: Loss, query_samples: float, dim: int | None = N
     >>> limit > 20 * finite
     True
     """
+    require_white("best_steps", task)
     readout, bias = 0.01, 1.0
     prevalence, free = task.prevalence, _free_tokens(task)
     c = float(loss.slope(0.0))

@@ -30,7 +30,7 @@ from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
@@ -126,6 +126,7 @@ def finite_predictions(
     seed: int = 0,
 ) -> list[FinitePrediction]:
     """One prediction for each protocol; they differ in their readout samples alone."""
+    require_white("predict with dim", task)
     learns = classifier.learns_query
     sizes = [protocol.counts("predict", dim, learns) for protocol in protocols]
     laws = _Laws.of(task, classifier, protocols[0], dim, sizes[0][0], seed)
