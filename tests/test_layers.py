@@ -23,10 +23,10 @@ ROOMS = {
     ).split(),
     "model": (
         "signals places noise covariances task weightings clouds envelopes losses cuts scores "
-        "compression law attention classifiers vectorized names protocol queries"
+        "compression geometry law attention coloured classifiers vectorized names protocol queries"
     ).split(),
     "theory": (
-        "query_spread alignment capacity saddle newton fit asymptotics fluctuations "
+        "query_spread alignment capacity saddle several newton fit asymptotics fluctuations "
         "training_sets finite_size prediction"
     ).split(),
     "oracles": (

@@ -70,7 +70,9 @@ class Prediction(Fit):
         why = self.classifier.possible(other_task, trained_on=self.task)
         if why is not None:
             raise InvalidInput(f"Prediction: on(other_task): {why}")
-        return self.classifier.frozen(self.query).scores(other_task, self.readout)
+        if other_task.is_white:
+            return self.classifier.frozen(self.query).scores(other_task, self.readout)
+        return self.classifier.scores(other_task, self.readout, self.query)
 
 
 @dataclass(frozen=True, eq=False)
