@@ -163,3 +163,9 @@ FROZEN = st.Attention(cosine=0.9, sharpness=1.0)
 def test_what_is_made_for_white_noise_refuses_the_rest(task, ask):
     with pytest.raises(st.InvalidInput, match="must have white noise and a signal without"):
         ask(task)
+
+
+def test_a_query_learned_on_coloured_noise_is_not_frozen_to_two_numbers():
+    query = st.align(COLOURED[0], st.Protocol())
+    with pytest.raises(st.InvalidInput, match="cannot be frozen"):
+        st.Attention().frozen(query)

@@ -78,20 +78,24 @@ class Classifier(Protocol):
         """The finite-size map: (n, L, d) tokens of any array library to (n, p) features."""
 
     @abstractmethod
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The law of the features, in the limit of many dimensions."""
 
     @abstractmethod
     def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+        self,
+        task: Task,
+        labels: FloatArray,
+        rng: np.random.Generator,
+        query: AnyQuery | None = None,
     ) -> Coordinates:
         """Coordinates of samples with these labels, exact in law at any finite size."""
 
-    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+    def scores(self, task: Task, readout: Readout, query: AnyQuery | None = None) -> Scores:
         """Test scores of a readout that is known in the directions of `law` or of `draw`."""
         return self.law(task, query).scores(readout)
 
-    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def draft(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """A law for predictions at finite size, quick to make.
 
         Coarser where `law` takes long; the noise is the same for every query. With every direction
@@ -99,11 +103,11 @@ class Classifier(Protocol):
         """
         return self.law(task, query)
 
-    def sketch(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def sketch(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The same law within milliseconds, sampled ones of few points: for whoever drags."""
         return self.law(task, query)
 
-    def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def tail_law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The same law, sampled ones with their rare samples drawn more often: for capacity."""
         return self.law(task, query)
 
@@ -133,7 +137,7 @@ class Classifier(Protocol):
         """Whether query and readout can be trained at once, by the gradient of softmax."""
         return False
 
-    def frozen(self, query: Query | None) -> Classifier:
+    def frozen(self, query: AnyQuery | None) -> Classifier:
         """The same with its query frozen at the given one; itself where it has none to freeze."""
         return self
 
@@ -160,7 +164,7 @@ class Pooled(Classifier):
         xp, tokens = floats(tokens)
         return xp.mean(tokens, axis=1)
 
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """Two Gaussians: one atom a class, exact; or one for every θR, where it varies."""
         refuse(self.possible(task))
         if not task.is_white:
@@ -168,7 +172,11 @@ class Pooled(Classifier):
         return linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
 
     def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+        self,
+        task: Task,
+        labels: FloatArray,
+        rng: np.random.Generator,
+        query: AnyQuery | None = None,
     ) -> Coordinates:
         """Nothing is random but the label, and θR where it varies."""
         refuse(self.possible(task))
@@ -228,8 +236,13 @@ class Attention(Classifier):
             f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
         )
 
-    def frozen(self, query: Query | None) -> Attention:
+    def frozen(self, query: AnyQuery | None) -> Attention:
         """With cosine and sharpness of the query."""
+        if isinstance(query, ColouredQuery):
+            raise InvalidInput(
+                "Attention: a query that was learned where noise is not white is more than a cosine "
+                "and a sharpness, and cannot be frozen; give it to law or scores as it is"
+            )
         cosine, sharpness = self._query(query)
         return replace(self, cosine=cosine, sharpness=sharpness)
 
@@ -250,7 +263,7 @@ class Attention(Classifier):
         attention = self.weighting.weights(tokens @ xp.asarray(query))  # (n, L)
         return (attention[:, None, :] @ tokens)[:, 0, :]
 
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The law at the given query; `query=None` takes the frozen one."""
         cosine, sharpness = self._query(query)
         refuse(self.possible(task))
@@ -262,7 +275,7 @@ class Attention(Classifier):
         law = cached_attention_law(plain, cosine, sharpness, weighting=self.weighting)
         return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
 
-    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def draft(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """A law of fewer points, made anew each time."""
         cosine, sharpness = self._query(query)
         refuse(self.possible(task))
@@ -274,7 +287,7 @@ class Attention(Classifier):
             return coloured.attention_law(plain, shaped, self.weighting, points=points)
         return attention_law(plain, cosine, sharpness, points=points, weighting=self.weighting)
 
-    def sketch(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def sketch(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """A law of a thousand points, with errors good to about 0.005."""
         refuse(self.possible(task))
         if not task.is_white:
@@ -284,7 +297,7 @@ class Attention(Classifier):
             task, *self._query(query), points=_SKETCH_POINTS, weighting=self.weighting
         )
 
-    def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def tail_law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The law by importance sampling of its tails."""
         cosine, sharpness = self._query(query)
         refuse(self.possible(task))
@@ -294,7 +307,11 @@ class Attention(Classifier):
         return tail_law(replace(task, places=None), cosine, sharpness, self.weighting)
 
     def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+        self,
+        task: Task,
+        labels: FloatArray,
+        rng: np.random.Generator,
+        query: AnyQuery | None = None,
     ) -> Coordinates:
         """Coordinates along q̂ and ξ⊥, from the noise of every token along q̂."""
         refuse(self.possible(task))
@@ -304,7 +321,7 @@ class Attention(Classifier):
         means, scales = draw_coordinates(task, labels, *self._query(query), self.weighting, rng)
         return Coordinates(labels, means, scales, np.array([False, True]))
 
-    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+    def scores(self, task: Task, readout: Readout, query: AnyQuery | None = None) -> Scores:
         """Test scores on the law's cloud; the law of a frozen query is kept, others are not."""
         if query is None or not task.is_white:
             return self.law(task, query).scores(readout)

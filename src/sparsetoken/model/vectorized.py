@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model import coloured
-from sparsetoken.model.classifiers import Classifier, Query, linear_law, other_noise, refuse
+from sparsetoken.model.classifiers import AnyQuery, Classifier, linear_law, other_noise, refuse
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import Task, in_short
@@ -66,7 +66,7 @@ class Vectorized(Classifier):
         xp, tokens = floats(tokens)
         return xp.reshape(tokens, (tokens.shape[0], -1))
 
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """One direction for uniform places, one coordinate per position with weights; exact."""
         refuse(self.possible(task))
         if not task.uniform_places:
@@ -75,7 +75,7 @@ class Vectorized(Classifier):
             return coloured.linear_law(task, 1 / math.sqrt(task.length), 1.0, task.length)
         return linear_law(task, 1 / math.sqrt(task.length), 1.0, features_per_dim=task.length)
 
-    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def draft(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """One coordinate per position, if sets of places are few: each is learned on its own."""
         refuse(self.possible(task))
         few = task.length <= _FEW_POSITIONS and not task.varies
@@ -96,7 +96,11 @@ class Vectorized(Classifier):
         return FeatureLaw.of_classes(task.prevalence, positive, negative, noisy, length)
 
     def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+        self,
+        task: Task,
+        labels: FloatArray,
+        rng: np.random.Generator,
+        query: AnyQuery | None = None,
     ) -> Coordinates:
         """One coordinate per position, θ where the signal sits."""
         refuse(_shared(task) or not_white("Vectorized", task))
@@ -107,7 +111,7 @@ class Vectorized(Classifier):
         return Coordinates(labels, means.astype(float), np.ones(len(labels)), noisy, task.length)
 
     def scores(
-        self, task: Task, readout: Readout, query: Query | None = None, *, seed: int = 0
+        self, task: Task, readout: Readout, query: AnyQuery | None = None, *, seed: int = 0
     ) -> Scores:
         """Test scores of a readout with one weight per position, or one for all of them alike.
 
