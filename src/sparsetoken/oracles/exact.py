@@ -17,7 +17,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
 
 from sparsetoken.model.cuts import smooth_cut
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.oracles.thresholds import crossing, trivial_error
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -29,6 +29,7 @@ _KNOT = 0.25  # between centres, in units of the scale: the spline is then good 
 
 def check_plain(owner: str, task: Task, when: str = "") -> None:
     """Where only the paper's tasks have an answer."""
+    require_white(owner, task)
     if not task.is_plain:
         allowed = "task must have one strength, one sparsity and token_correlation 0"
         raise InvalidInput(f"{owner}: {allowed}{when and ' ' + when}, got {task!r}")
