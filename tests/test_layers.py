@@ -22,12 +22,13 @@ ROOMS = {
         "showing whole_files numerics plugins provenance"
     ).split(),
     "model": (
-        "signals places noise task weightings clouds envelopes losses cuts scores "
-        "compression law attention classifiers vectorized names protocol queries words"
+        "signals places noise covariances task weightings clouds envelopes losses cuts scores "
+        "compression geometry law attention coloured classifiers vectorized names protocol queries "
+        "words"
     ).split(),
     "theory": (
-        "query_spread alignment capacity saddle newton fit asymptotics fluctuations "
-        "training_sets finite_size prediction"
+        "query_spread coloured_alignment alignment capacity saddle several newton fit asymptotics "
+        "fluctuations training_sets finite_size prediction"
     ).split(),
     "oracles": (
         "thresholds exact linear laws extremes symmetric attention bayes posterior oracle "
@@ -56,10 +57,10 @@ ROOMS = {
     "bags": (
         "stacks summary bags labels walking source groups merging leakage intervals repeats "
         "mixture likelihood carriers units training_data token_maps noise whitening queries "
-        "poolings posterior statistics training classes parameters classifier estimators "
-        "held_out comparison views diagnosis measured anchors forecast findings estimate pilot "
-        "subsampling evaluation_size report_pictures report judgement fit_report token_model "
-        "token_posterior maps saved_tokens saved_models storage"
+        "poolings posterior statistics bag_model preparation training classes parameters "
+        "classifier estimators held_out comparison views diagnosis measured anchors forecast "
+        "findings estimate pilot subsampling evaluation_size report_pictures report judgement "
+        "fit_report token_model token_posterior maps saved_tokens saved_models storage"
     ).split(),
     "bags/readers": (
         "untrusted npz folders hdf5 table_files label_tables tables delimited parquet kmers airr "
@@ -69,7 +70,7 @@ ROOMS = {
     ).split(),
     "figures": "style files panels charts token_maps results".split(),
     "app": "state numbers pictures workers simulations snippets page server explore".split(),
-    "cli": "output questions planning bags scoring explorer studies".split(),
+    "cli": "output tasks questions planning bags scoring explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
     "support": set(),
@@ -95,7 +96,7 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "matplotlib": {
         f"figures/{name}.py" for name in "style files panels charts token_maps results".split()
     },
-    "tyro": {"cli/__init__.py", "cli/bags.py", "cli/scoring.py", "cli/studies.py"},
+    "tyro": {"cli/__init__.py", "cli/bags.py", "cli/scoring.py", "cli/studies.py", "cli/tasks.py"},
     "rich": {"cli/output.py", "progress.py"},
     "torch": {"devices.py", "simulation/architectures/training.py"},
     "array_api_compat": {"arrays.py"},

@@ -53,6 +53,9 @@ from .model.classifiers import Attention as Attention
 from .model.classifiers import Classifier as Classifier
 from .model.classifiers import Pooled as Pooled
 from .model.classifiers import Query as Query
+from .model.covariances import Covariances as Covariances
+from .model.covariances import Spectrum as Spectrum
+from .model.covariances import White as White
 from .model.law import FeatureLaw as FeatureLaw
 from .model.law import Readout as Readout
 from .model.losses import Huber as Huber

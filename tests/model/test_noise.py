@@ -61,8 +61,8 @@ def test_shared_noise_correlates_tokens_and_coloured_noise_coordinates(noise):
 
 
 def test_the_noise_of_a_task():
-    assert st.Task(3, 1, 1.0).noise == Gaussian()
-    assert st.Task(3, 1, 1.0, token_correlation=0.2).noise == Shared(0.2)
+    assert st.Task(3, 1, 1.0).white_noise == Gaussian()
+    assert st.Task(3, 1, 1.0, token_correlation=0.2).white_noise == Shared(0.2)
 
 
 @pytest.mark.parametrize("make", [Shared, Coloured])

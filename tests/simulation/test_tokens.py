@@ -21,7 +21,7 @@ def stream(n=50, dim=7, task=TASK, seed=1):
     signal /= np.linalg.norm(signal)
     labels = task.sample_labels(n, rng)
     return tokens.TokenStream(
-        task, task.noise, labels, signal, np.random.SeedSequence(seed), Device()
+        task, task.white_noise, labels, signal, np.random.SeedSequence(seed), Device()
     )
 
 

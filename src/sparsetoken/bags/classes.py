@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.bags.bag_model import BagModel, Recipe, Trained
 from sparsetoken.bags.bags import Bags, ValueKernel, Walked
 from sparsetoken.bags.labels import scikit_learn_checks
-from sparsetoken.bags.training import BagModel, Recipe, Trained, train
+from sparsetoken.bags.training import train
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.checks import real, refusal

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparsetoken.bags.bag_model import BagModel, Recipe
 from sparsetoken.bags.bags import Bags, ValueKernel, Walked, is_ragged
 from sparsetoken.bags.classes import OneAgainstRest, bag_weights
 from sparsetoken.bags.groups import read_groups
@@ -21,7 +22,6 @@ from sparsetoken.bags.parameters import TUNED, check_parameters
 from sparsetoken.bags.poolings import Pooling
 from sparsetoken.bags.source import BagSource, as_bags
 from sparsetoken.bags.token_maps import NystroemMap
-from sparsetoken.bags.training import BagModel, Recipe
 from sparsetoken.bags.units import TARGETS
 from sparsetoken.bags.whitening import UNWHITENED, Shrinking
 from sparsetoken.model.losses import Logistic, Loss

@@ -14,7 +14,7 @@ from sparsetoken.bags.report_pictures import (
     roc,
     side_by_side,
 )
-from sparsetoken.support.pages import Markup, element, joined, page, table
+from sparsetoken.support.pages import Markup, element, joined, page, quiet, table
 from sparsetoken.support.text import number_text
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def render(report: FitReport) -> str:
     return page(
         f"Bags of {report.source}",
         element("h1", "Which pooling suits these bags?"),
-        element("p", f"{report.source}, by sparsetoken {report.version}. {levels}", class_="quiet"),
+        quiet(f"{report.source}, by sparsetoken {report.version}. {levels}"),
         element("div", *(element("p", words) for words in headlines(report)), class_="short"),
         _section("The bags", _bags(report)),
         _section("The poolings, compared", _comparison(report)),
@@ -170,13 +170,11 @@ def _comparison(report: FitReport) -> Iterator[str]:
 
     if len(arrived) > 1:
         yield side_by_side(poolings(report, "error", "error"), poolings(report, "auc", "AUC"))
-    yield element(
-        "p",
+    yield quiet(
         "Everything that is learned or chosen is learned and chosen again without the bags held "
         f"out, in {len(set(report.comparison.folds.tolist()))} folds. The best of several was "
         "chosen on these bags: its own numbers are a little too good. p values are DeLong's, of "
         "one comparison each.",
-        class_="quiet",
     )
 
 
@@ -255,12 +253,10 @@ def _tests(report: FitReport) -> Iterator[str]:
         f"if it is {quality.auc.low:.3g}",
     )
     yield table(heads, rows)
-    yield element(
-        "p",
+    yield quiet(
         f"Test bags are new ones, {quality.prevalence:.1%} of them {quality.label} as here, that "
         f"nothing was learned from; intervals of {report.level:.0%}, by the variance for scores of "
         "two Gaussians. The last column takes the low end of the interval of the AUC.",
-        class_="quiet",
     )
 
 
@@ -281,12 +277,10 @@ def _tokens(report: FitReport) -> Iterator[str]:
     ]
     heads = ("bag", "label", "token", "contribution", "attention", "probability")
     yield table(heads, rows, words=2)
-    yield element(
-        "p",
+    yield quiet(
         f"The token of a bag that speaks most for {report.signal}, and the bags where it does so "
         f"most; tokens are counted from 0. By {report.chosen} fitted to all bags; the probability "
         "is that of the bag, held out. sparsetoken score MODEL BAGS --tokens FILE lists them all.",
-        class_="quiet",
     )
 
 
@@ -307,11 +301,9 @@ def _warnings(report: FitReport) -> Iterator[str]:
 
 def _commands(report: FitReport) -> Iterator[str]:
     yield element("pre", "\n".join(report.commands))
-    yield element(
-        "p",
+    yield quiet(
         f"With sparsetoken {report.version} and the same file: folds are drawn with a fixed seed, "
         "nothing else is random.",
-        class_="quiet",
     )
 
 

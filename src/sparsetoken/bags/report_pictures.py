@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from sparsetoken.bags.fit_report import FitReport
-    from sparsetoken.bags.judgement import CurvePoint
+    from sparsetoken.bags.judgement import CurvePoint, Quality
 
 _LONGEST = 24  # letters of a label in a picture
 
@@ -49,9 +49,7 @@ def roc(report: FitReport) -> Markup:
     """The ROC curve of each label that is judged."""
     curves = [
         _series(
-            _label(quality.label) if _several(report) else "held-out bags",
-            "line",
-            "" if _several(report) else "attention",
+            *_named(report, quality, "held-out bags", "line"),
             *quality.roc,
         )
         for quality in report.qualities
@@ -69,9 +67,7 @@ def calibration(report: FitReport) -> Markup:
     """Predicted probabilities beside shares of positive bags, for each label that is judged."""
     groups = [
         _series(
-            _label(quality.label) if _several(report) else "bags of about one probability",
-            "dots",
-            "" if _several(report) else "attention",
+            *_named(report, quality, "bags of about one probability", "dots"),
             [group.predicted for group in quality.calibration],
             [group.observed.value for group in quality.calibration],
             low=[group.observed.low for group in quality.calibration],
@@ -121,6 +117,11 @@ def learning_curve(report: FitReport) -> Markup:
 def side_by_side(*parts: Markup) -> Markup:
     """Beside one another where there is room, else below."""
     return element("div", *parts, class_="figures")
+
+
+def _named(report: FitReport, quality: Quality, alone: str, kind: str) -> tuple[str, str, str]:
+    """Name, kind and look of what is shown of a label; of the only one, its own words."""
+    return (_label(quality.label), kind, "") if _several(report) else (alone, kind, "attention")
 
 
 def _several(report: FitReport) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.bags.bag_model import LEARNED_BY, BagModel, Choice, Trained
 from sparsetoken.bags.poolings import Pooling
 from sparsetoken.bags.posterior import LikelihoodRatio
 from sparsetoken.bags.token_maps import NystroemMap
-from sparsetoken.bags.training import LEARNED_BY, BagModel, Choice, Trained
 from sparsetoken.bags.units import TARGETS
 from sparsetoken.bags.whitening import Shrinking, Whitening
 from sparsetoken.fitting.low_rank import LowRank

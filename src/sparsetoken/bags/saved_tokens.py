@@ -23,7 +23,7 @@ from sparsetoken.fitting.calibration import Sigmoid
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.whole_files import NotAFile, whole_file
+from sparsetoken.support.whole_files import save_arrays
 
 _FORMAT = "sparsetoken tokens 1"
 _ABOUT, _DIRECTION, _DENSITY = "tokens.about", "tokens.direction", "tokens.density"
@@ -91,12 +91,7 @@ def save_token_posterior(tokens: TokenPosterior, path: str | os.PathLike[str]) -
     >>> bool(np.all(again.posterior(sample.tokens)[0] == tokens.posterior(sample.tokens)[0]))
     True
     """
-    arrays: dict[str, Any] = token_arrays(tokens)
-    try:
-        with whole_file(path) as draft, draft.open("wb") as stream:
-            np.savez(stream, **arrays)
-    except NotAFile as error:
-        raise InvalidInput(f"save_token_posterior: path must be {error}") from None
+    save_arrays("save_token_posterior", path, token_arrays(tokens))
 
 
 def load_token_posterior(path: str | os.PathLike[str]) -> TokenPosterior:
@@ -119,14 +114,10 @@ def load_token_posterior(path: str | os.PathLike[str]) -> TokenPosterior:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from sparsetoken import Task
-    >>> sample = Task(length=5, sparsity=1, strength=6.0).sample(100, dim=8, rng=0)
-    >>> tokens = TokenPosterior().fit(sample.tokens, sample.labels)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_token_posterior(tokens, f"{folder}/tokens")
-    ...     load_token_posterior(f"{folder}/tokens").positive_
-    1.0
+    >>> load_token_posterior("nothing.npz")
+    Traceback (most recent call last):
+        ...
+    sparsetoken.InvalidInput: nothing.npz: there is no such file
     """
     with naming(path) as place:
         arrays = read_arrays(place, (_ABOUT, _DIRECTION, _DENSITY))

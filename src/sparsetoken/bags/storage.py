@@ -34,7 +34,7 @@ from sparsetoken.bags.token_posterior import TokenPosterior
 from sparsetoken.model.names import LOSSES, WEIGHTINGS, Names
 from sparsetoken.support.checks import one_of, real, refusal
 from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.whole_files import NotAFile, whole_file
+from sparsetoken.support.whole_files import save_arrays
 
 _BY_NAME: dict[str, Names[Any]] = {"loss": LOSSES, "weighting": WEIGHTINGS}  # of the settings
 _FORMAT, _OLD = "sparsetoken classifier 2", "sparsetoken classifier 1"
@@ -123,11 +123,7 @@ def save_classifier(
         arrays |= {f"{place}.{name}": array for name, array in arrays_of(model).items()}
     if tokens is not None:
         arrays |= token_arrays(tokens)
-    try:
-        with whole_file(path) as draft, draft.open("wb") as stream:
-            np.savez(stream, **arrays)
-    except NotAFile as error:
-        raise InvalidInput(f"save_classifier: path must be {error}") from None
+    save_arrays("save_classifier", path, arrays)
 
 
 def load_classifier(path: str | os.PathLike[str]) -> BagClassifier:

@@ -30,6 +30,8 @@ from sparsetoken.cli.planning import Plan
 from sparsetoken.cli.questions import Capacity, Oracle, Predict, Simulate
 from sparsetoken.cli.scoring import Score
 from sparsetoken.cli.studies import Export, Reproduce, Sweep
+from sparsetoken.cli.tasks import spread_words, task_fields
+from sparsetoken.model.covariances import Spread
 from sparsetoken.model.names import CLASSIFIERS, LOSSES, WEIGHTINGS, Names
 from sparsetoken.model.signals import Varying, law_in_words
 from sparsetoken.model.task import Sparsity, Strength
@@ -135,9 +137,11 @@ def _arguments() -> ConstructorRegistry:
         st.Classifier: _by_name(CLASSIFIERS),
         Strength: _number_or_law(float),
         Sparsity: _number_or_law(int),
+        Spread: spread_words(),
     }
     registry = ConstructorRegistry()
     registry.primitive_rule(lambda info: kinds.get(info.type))
+    registry.struct_rule(task_fields)
     return registry
 
 

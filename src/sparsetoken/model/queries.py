@@ -21,7 +21,7 @@ import numpy as np
 
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 
 
 def draw_query(task: Task, protocol: Protocol, dim: int, n: int, rng: np.random.Generator) -> Query:
@@ -32,6 +32,7 @@ def draw_query(task: Task, protocol: Protocol, dim: int, n: int, rng: np.random.
     >>> abs(query.cosine - 0.948) < 0.02
     True
     """
+    require_white("draw_query", task)
     length, loss = task.length, protocol.loss
     labels = task.sample_labels(n, rng)
     positive = labels > 0

@@ -14,15 +14,20 @@ which is p itself (normalised) for R = 1 and uniform for equal weights.
 Strength and sparsity may vary from sample to sample (θ and R are then drawn anew, independently,
 for each positive one; R = 0 may be among its values), and tokens may share a part of their noise,
 z_l = √ρ z₀ + √(1−ρ) ε_l.
+
+Noise may have a covariance Σ, and signal tokens another, C (`covariances.py`): a noise token is
+Σ^½z, a signal token θξ + C^½z.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from sparsetoken.model.covariances import JointSpectrum, Spread, TokenNoise, White
 from sparsetoken.model.noise import Gaussian, Noise, Shared
 from sparsetoken.model.places import checked_places, weighted_subsets
 from sparsetoken.model.signals import Continuous, Varying, varying
@@ -59,7 +64,7 @@ class Sample(NamedTuple):
     signal: FloatArray  # (d,), the unit vector ξ
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """What a sample is: X = θ v ξᵀ + Z for a positive sample, X = Z for a negative one.
 
@@ -80,6 +85,11 @@ class Task:
         Weights of the L positions (at least R positive); None for uniform subsets.
     token_correlation : float
         ρ, 0 ≤ ρ < 1: the part of the noise's variance that the tokens of a sample share.
+    noise : White, Spectrum or Covariances
+        Σ, the covariance of noise tokens, and how the signal lies in it.
+    signal_spread : float or tuple of float, optional
+        C, the covariance of signal tokens: a number c for C = cΣ, or its eigenvalues on those of
+        the `Spectrum`. None for C = Σ (`Covariances` have their own).
 
     Examples
     --------
@@ -103,6 +113,8 @@ class Task:
     prevalence: float = 0.5
     places: tuple[float, ...] | None = None
     token_correlation: float = 0.0
+    noise: TokenNoise = field(default_factory=White)
+    signal_spread: Spread = None
 
     def __post_init__(self) -> None:
         length = whole(Task, "length", self.length, least=1, most=10**9)
@@ -113,6 +125,7 @@ class Task:
             raise refusal(Task, "prevalence", prevalence, f"between {_RAREST} and 1 - {_RAREST}")
         settle(self, length=length, sparsity=sparsity, strength=strength)
         settle(self, token_correlation=shared, prevalence=prevalence)
+        self._check_covariances()
         if self.places is not None:
             if self.varies:
                 raise InvalidInput(
@@ -120,6 +133,40 @@ class Task:
                     f"sample, got {self.places!r}"
                 )
             settle(self, places=checked_places(self.places, length, self.fixed_sparsity))
+
+    def _check_covariances(self) -> None:
+        if not isinstance(self.noise, TokenNoise):
+            raise refusal(Task, "noise", self.noise, "White(), a Spectrum or Covariances")
+        settle(self, signal_spread=self.noise.checked_spread(self.signal_spread))
+        if self.token_correlation and not self.is_white and self.has_spread:
+            raise InvalidInput(
+                "Task: token_correlation must be 0 where signal tokens have a covariance of their "
+                f"own, got {self.token_correlation:g}"
+            )
+
+    def __repr__(self) -> str:
+        """Without what is added to the task of the paper only now and then."""
+        rare = {"noise": White(), "signal_spread": None}
+        shown = [entry.name for entry in fields(self)]
+        shown = [name for name in shown if name not in rare or getattr(self, name) != rare[name]]
+        return f"Task({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    @cached_property
+    def joint_spectrum(self) -> JointSpectrum | None:
+        """Σ and C in their common eigenspaces; None where they do not commute."""
+        return self.noise.joint(self.signal_spread)
+
+    @cached_property
+    def is_white(self) -> bool:
+        """Whether noise and signal tokens have the covariance I."""
+        joint = self.joint_spectrum
+        return joint is not None and joint.is_white
+
+    @cached_property
+    def has_spread(self) -> bool:
+        """Whether signal tokens have another covariance than noise tokens, C ≠ Σ."""
+        joint = self.joint_spectrum
+        return joint is None or bool(np.any(joint.signal != joint.noise))
 
     @property
     def varies(self) -> bool:
@@ -142,8 +189,8 @@ class Task:
 
     @property
     def is_plain(self) -> bool:
-        """One strength, one sparsity, independent tokens: the task of the paper."""
-        return not self.varies and self.token_correlation == 0
+        """One strength, one sparsity, independent tokens of white noise: the task of the paper."""
+        return not self.varies and self.token_correlation == 0 and self.is_white
 
     @property
     def signals(self) -> Signals:
@@ -166,8 +213,8 @@ class Task:
         return float(atoms.weights @ (atoms.strengths * atoms.sparsities)) / self.length
 
     @property
-    def noise(self) -> Noise:
-        """What Z is drawn from."""
+    def white_noise(self) -> Noise:
+        """What Z is drawn from, where it is white."""
         return Shared(self.token_correlation) if self.token_correlation else Gaussian()
 
     @property
@@ -265,10 +312,45 @@ class Task:
         labels = self.sample_labels(n, rng)
         strength, sparsity = self.sample_signals(n, rng)
         places = self.sample_places(n, rng, sparsity) & (labels > 0)[:, None]
-        tokens = self.noise.draw((n, self.length, dim), rng)
+        require_white("sample", self)
+        tokens = self.white_noise.draw((n, self.length, dim), rng)
         which, where = np.nonzero(places)
         tokens[which, where] += np.broadcast_to(strength, n)[which, None] * signal
         return Sample(labels, tokens, places, signal)
+
+
+def coloured(owner: str, task: Task) -> str | None:
+    """Why what is made for white noise alone does not take the task; None if it does.
+
+    >>> coloured("plan", Task(10, 1, 5.0)) is None
+    True
+    >>> coloured("plan", Task(10, 1, 5.0, signal_spread=2.0))
+    'plan: task must have white noise and a signal without a spread of its own (noise=White(),
+    signal_spread=None), got noise=White(), signal_spread=2.0'
+    """
+    if task.is_white:
+        return None
+    return (
+        f"{owner}: task must have white noise and a signal without a spread of its own "
+        f"(noise=White(), signal_spread=None), got {in_short(task)}"
+    )
+
+
+def in_short(task: Task) -> str:
+    """Noise and spread of a task, in a line."""
+    return f"noise={_short(task.noise)}, signal_spread={_short(task.signal_spread)}"
+
+
+def require_white(owner: str, task: Task) -> None:
+    """Refuse a task with coloured noise or a spread of its signal, in a sentence."""
+    why = coloured(owner, task)
+    if why is not None:
+        raise InvalidInput(why)
+
+
+def _short(value: object) -> str:
+    words = repr(value)
+    return words if len(words) <= 60 else words[:57] + "..."
 
 
 def _value_at(

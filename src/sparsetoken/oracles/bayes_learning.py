@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsetoken.model.protocol import check_task
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.oracles.learning_data import Labels
 from sparsetoken.oracles.learning_equation import (
     BayesPoint,
@@ -328,6 +328,7 @@ def _equation(
     owner: str, task: Task, annotated: float, unlabelled: float, label_noise: float, seed: int
 ) -> Equation:
     check_task(owner, task)
+    require_white(owner, task)
     seed = whole(owner, "seed", seed, least=0)
     labels = Labels(annotated, unlabelled, label_noise, owner)
     return Equation(owner, task, tuple(labels.kinds(task)), seed)

@@ -40,7 +40,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sparsetoken.model.cuts import counted_cut
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.oracles.attention import AttentionOracle
 from sparsetoken.oracles.bayes import bayes_oracle
 from sparsetoken.oracles.exact import MeanOrMaximum, check_plain
@@ -124,6 +124,7 @@ def detection_error(task: Task, test: Test, *, draws: int = 1 << 14, seed: int =
     if draws & (draws - 1):
         raise refusal(owner, "draws", draws, "a power of two")
     one_of(owner, "test", test, TESTS)
+    require_white(owner, task)
     check_plain(owner, task)
     most = task.length - 1
     whole(owner, "sparsity", task.fixed_sparsity, least=1, most=most, why="the length − 1")

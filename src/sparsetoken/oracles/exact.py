@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtr
 
 from sparsetoken.model.cuts import smooth_cut
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.oracles.thresholds import crossing, trivial_error
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -28,6 +29,7 @@ _KNOT = 0.25  # between centres, in units of the scale: the spline is then good 
 
 def check_plain(owner: str, task: Task, when: str = "") -> None:
     """Where only the paper's tasks have an answer."""
+    require_white(owner, task)
     if not task.is_plain:
         allowed = "task must have one strength, one sparsity and token_correlation 0"
         raise InvalidInput(f"{owner}: {allowed}{when and ' ' + when}, got {task!r}")
@@ -46,6 +48,14 @@ def mean_expit(centres: FloatArray, scale: float) -> FloatArray:
     """
     if scale == 0:
         return np.asarray(expit(centres))
+    logits, reach = _smoothed_logit(scale)
+    inside = np.clip(centres, -reach, reach)
+    return np.asarray(expit(logits(inside) + (centres - inside)))
+
+
+@lru_cache(maxsize=16)  # blocks of draws ask for one scale after another
+def _smoothed_logit(scale: float) -> tuple[CubicSpline, float]:
+    """logit E expit(a + sz) as a spline in a, and how far it reaches."""
     reach = 40 + 9 * scale + min(scale**2 / 2, _LEAST_LOG)
     knots = np.linspace(-reach, reach, 2 * math.ceil(reach / (_KNOT * max(scale, 1))) + 1)
     if scale < 1:
@@ -56,9 +66,7 @@ def mean_expit(centres: FloatArray, scale: float) -> FloatArray:
         nodes = np.arange(-most, most + 0.5, 0.5)
         logs = log_ndtr((knots[:, None] - nodes) / scale) + log_expit(nodes) + log_expit(-nodes)
     sums = logsumexp(logs, axis=1)
-    logits = CubicSpline(knots, sums - sums[::-1])  # E expit(−a − sz) is that of −a
-    inside = np.clip(centres, -reach, reach)
-    return np.asarray(expit(logits(inside) + (centres - inside)))
+    return CubicSpline(knots, sums - sums[::-1]), reach  # E expit(−a − sz) is that of −a
 
 
 def gaussian_cut(separation: float, prevalence: float) -> float:

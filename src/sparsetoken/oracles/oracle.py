@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled
 from sparsetoken.model.protocol import check_classifier, check_task
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.model.weightings import SOFTMAX, HardMax
 from sparsetoken.oracles.attention import AttentionOracle
@@ -79,6 +79,7 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     (True, True, True)
     """
     check_task("oracle_error", task)
+    require_white("oracle_error", task)
     seed = whole("oracle_error", "seed", seed, least=0)
     check_classifier("oracle_error", classifier)
     return _oracle(classifier, task, seed).error(task.strength)
@@ -115,6 +116,7 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     True
     """
     check_task("bayes_error", task)
+    require_white("bayes_error", task)
     seed = whole("bayes_error", "seed", seed, least=0)
     if task.uniform_places and not task.is_plain:
         return PosteriorOracle(task, seed).error()
@@ -142,7 +144,7 @@ def signal_threshold(
     -------
     Estimate
         θ; 0 for an error that needs no signal (at least min(π, 1−π)), inf for one that no strength
-        reaches. Its standard error is that of the error, divided by |d error/dθ|.
+        reaches. Its standard error is that of the error, divided by `|d error/dθ|`.
 
     Raises
     ------
@@ -159,6 +161,7 @@ def signal_threshold(
     """
     owner = "signal_threshold"
     check_task(owner, task)
+    require_white(owner, task)
     seed = whole(owner, "seed", seed, least=0)
     error = real(owner, "error", error, above=0, below=0.5)
     if classifier is not None:

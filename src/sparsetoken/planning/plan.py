@@ -13,7 +13,7 @@ from typing import Literal
 from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning.advice import Check, Option, Plan, range_warnings, scatter_warnings
 from sparsetoken.planning.metrics import Metric, metric_of, target_argument
@@ -177,6 +177,7 @@ def question_of(
     """The question as `plan` takes it; `goal` has its targets and what goes with them."""
     if not isinstance(task, Task):
         raise InvalidInput(f"plan: task must be a Task, got {task!r}")
+    require_white("plan", task)
     dim = whole("plan", "dim", dim, least=3, most=_MOST_DIM)
     targets = {name: goal.pop(target_argument(name), None) for name in _GOALS}
     strange = [name for name in goal if name not in _ARGUMENTS]

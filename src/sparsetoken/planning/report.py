@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from sparsetoken.model.covariances import TokenNoise
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.words import task_words
 from sparsetoken.planning.metrics import METRICS, parameters
@@ -180,7 +181,9 @@ def json_of(outlook: Outlook) -> str:
     """A plan and its outlook, for programs."""
     plan, floors = outlook.plan, outlook.floors
     task = {field.name: getattr(plan.task, field.name) for field in fields(plan.task)}
-    task |= {name: repr(law) for name, law in task.items() if isinstance(law, Varying)}
+    if plan.task.is_white:
+        del task["noise"], task["signal_spread"]
+    task |= {name: repr(law) for name, law in task.items() if isinstance(law, Varying | TokenNoise)}
     goal: dict[str, Any] = {"name": plan.metric.name, "target": plan.target}
     for name in METRICS:
         goal |= parameters(name)

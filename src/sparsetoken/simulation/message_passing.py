@@ -23,7 +23,7 @@ import numpy as np
 
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.places import carrier_chances, log_choose, log_subset_sums
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, coloured
 from sparsetoken.simulation.outcome import Outcome
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.simulation.spiked import Spiked
@@ -66,7 +66,7 @@ class MessagePassing:
     def possible(self, task: Task) -> str | None:
         """Why not, in a sentence: tokens that share noise tell of each other."""
         if task.token_correlation == 0:
-            return None
+            return coloured("MessagePassing", task)
         return (
             "MessagePassing: token_correlation must be 0 (messages take tokens to be independent), "
             f"got {task.token_correlation}"

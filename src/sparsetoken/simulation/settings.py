@@ -11,7 +11,7 @@ import numpy as np
 from sparsetoken.model.classifiers import Classifier, refuse
 from sparsetoken.model.noise import Noise, Shared
 from sparsetoken.model.protocol import Protocol, check_kinds, check_protocol, check_task
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.outcome import Outcome, Training
 from sparsetoken.support.checks import one_of, settle, whole
@@ -68,6 +68,7 @@ class Settings:
             check_task("simulate", self.task)
             check_protocol("simulate", self.protocol)
             refuse(self.learner.possible(self.task))
+        require_white("simulate", self.task)
         least, why = self.classifier.directions, "the explicit directions of the features"
         settle(
             self,
@@ -144,7 +145,7 @@ class Settings:
         """What tokens without a signal are."""
         shared = self.task.token_correlation
         if self.noise is None:
-            return self.task.noise
+            return self.task.white_noise
         return Shared(shared, self.noise) if shared else self.noise
 
     @property

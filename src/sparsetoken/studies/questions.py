@@ -163,6 +163,8 @@ def bare(value: object) -> Any:
 _ADDED = {
     "token_correlation": (0.0,), "test_token_correlation": (None, 0.0),
     "weighting": (None, "Softmax()"),
+    "noise": ("White()",), "test_noise": (None, "White()"),
+    "signal_spread": (None,), "test_signal_spread": (None,),
 }  # fmt: skip
 
 

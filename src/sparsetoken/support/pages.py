@@ -81,6 +81,11 @@ def joined(parts: Iterable[str]) -> Markup:
     )
 
 
+def quiet(*children: str) -> Markup:
+    """A paragraph of lesser weight."""
+    return element("p", *children, class_="quiet")
+
+
 def table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1, chosen: int | None = None
 ) -> Markup:

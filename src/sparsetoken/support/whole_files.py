@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsetoken.support.errors import InvalidInput
 
 
 class NotAFile(ValueError):
@@ -58,3 +63,12 @@ def whole_file(name: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def save_arrays(owner: str, name: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Arrays as an npz file at the caller's `path`, whole or not at all."""
+    try:
+        with whole_file(name) as draft, draft.open("wb") as stream:
+            np.savez(stream, **arrays)
+    except NotAFile as error:
+        raise InvalidInput(f"{owner}: path must be {error}") from None

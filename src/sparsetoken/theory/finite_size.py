@@ -31,7 +31,7 @@ from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.model.words import classifier_words, protocol_words, task_words
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import whole
@@ -157,6 +157,7 @@ def finite_predictions(
     seed: int = 0,
 ) -> list[FinitePrediction]:
     """One prediction for each protocol; they differ in their readout samples alone."""
+    require_white("predict with dim", task)
     learns = classifier.learns_query
     sizes = [protocol.counts("predict", dim, learns) for protocol in protocols]
     laws = _Laws.of(task, classifier, protocols[0], dim, sizes[0][0], seed)

@@ -123,7 +123,7 @@ class _Data:
     def stream(self, which: int, count: int) -> TokenStream:
         labels = self.task.sample_labels(count, self.rng)
         return TokenStream(
-            self.task, self.task.noise, labels, self.signal, self.root[which], self.place
+            self.task, self.task.white_noise, labels, self.signal, self.root[which], self.place
         )
 
     def start(self, architecture: Architecture) -> Parameters:

@@ -1,0 +1,120 @@
+"""The site: Sphinx with MyST. `make docs` builds it (scripts/build-site), into build/site.
+
+Nothing is fetched when a page is opened: fonts and scripts are the theme's own, MathJax is copied
+from its npm package.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docutils import nodes
+
+import sparsetoken
+
+HERE = Path(__file__).parent
+project = "sparsetoken"
+author = "The sparsetoken developers"
+project_copyright = "The sparsetoken developers; BSD-3-Clause"
+release = version = sparsetoken.__version__
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_built", "reproduction/store*", "**/README.txt", "**/*.ipynb"]
+templates_path = ["_templates"]
+
+# pages in Markdown
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+mathjax_path = "mathjax/tex-svg-full.js"  # relative to _static; scripts/build-site puts it there
+highlight_language = "default"  # Python if it is Python, doctests too; else as it stands
+
+# reference from the docstrings
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say what is taken and given
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+add_module_names = False
+
+# examples: executed, each a notebook; one that has not changed is not executed again
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples/gallery", "../examples/tutorials"],
+    "gallery_dirs": ["gallery", "tutorials"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "api/backreferences",
+    "doc_module": ("sparsetoken",),
+    "prefer_full_module": {r"sparsetoken\..*"},
+    "remove_config_comments": True,
+    "min_reported_time": 1,
+    "show_memory": False,
+    "abort_on_example_error": True,
+    "download_all_examples": True,
+}
+
+# how it looks
+html_theme = "pydata_sphinx_theme"
+html_title = "sparsetoken"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["llms.txt", "_built"]
+html_show_sourcelink = False
+html_copy_source = False
+html_show_search_summary = False  # summaries are fetched, which no browser does from disk
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"index": [], "start": [], "choose": [], "faq": [], "glossary": []}
+
+if (HERE / "_built" / "story.html").exists():  # `sparsetoken explore --export`, by build-site
+    tags.add("story")  # noqa: F821
+
+
+def name_languages(app, doctree):
+    """Indented blocks name no language: commands are commands, all else is as it stands."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.get("language", "default") != "default":
+            continue
+        lines = block.astext().splitlines()
+        if any(line.startswith(("sparsetoken ", "make ", "pip ", "python ")) for line in lines):
+            block["language"] = "console"
+        elif not block.astext().startswith(">>>"):
+            block["language"] = "text"
+
+
+ELSEWHERE = {  # files of the repository that are pages here, under another name
+    r"\(\.\./examples/(gallery|tutorials)/GALLERY_HEADER\.rst\)": r"(\1/index.rst)",
+    r"\(\.\./examples/(gallery|tutorials)/(\w+)\.py\)": r"(\1/\2.rst)",
+    r"\(\.\./CHANGELOG\.md\)": "(changelog.md)",
+    r"\(\.\./CONTRIBUTING\.md\)": "(contributing.md)",
+}
+
+
+def link_to_pages(app, docname, source):
+    """Links that lead to a file in the repository lead to its page on the site."""
+    if docname.count("/") == 0:
+        for file, page in ELSEWHERE.items():
+            source[0] = re.sub(file, page, source[0])
+
+
+def setup(app):
+    app.connect("source-read", link_to_pages)
+    app.connect("doctree-read", name_languages)
