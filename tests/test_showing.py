@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -22,34 +23,39 @@ from sparsetoken.support.showing import Captioned, Shown
 TASK = st.Task(length=6, sparsity=1, strength=4.0)
 PROTOCOL = st.Protocol(query_samples=2.0, readout_samples=3.0, ridge=1e-2)
 SAMPLES = [1.0, 3.0, 9.0, float("inf")]
-RESULTS = (
-    "prediction finite curve finite_curve run message_passing fit floor plan target pilot forecast "
-    "forecast_target"
-).split()
+ATTENTION = st.Attention()
 
 
-@pytest.fixture(scope="module")
-def results():
-    sample = st.Task(length=8, sparsity=2, strength=3.0).sample(80, dim=5, rng=0)
-    pilot = st.estimate_task(sample.tokens, sample.labels, blocks=3)
-    attention = st.Attention()
-    return {
-        "prediction": st.predict(TASK, attention, PROTOCOL),
-        "finite": st.predict(TASK, attention, PROTOCOL, dim=40),
-        "curve": st.learning_curve(TASK, st.Pooled(), PROTOCOL, SAMPLES),
-        "finite_curve": st.learning_curve(TASK, attention, PROTOCOL, SAMPLES[:3], dim=40),
-        "run": st.simulate(TASK, attention, PROTOCOL, dim=40, repeats=4),
-        "message_passing": st.simulate(TASK, st.MessagePassing(2), PROTOCOL, dim=40, repeats=3),
-        "fit": st.solve(st.Pooled().law(TASK), st.Square(), 0.1, 5.0),
-        "floor": st.bayes_curve(
-            st.Task(100, 1, 4.0, prevalence=0.3), [0.2, 0.4, 0.6, float("inf")]
-        ),
-        "plan": st.plan(TASK, 40, samples=150, check=False),
-        "target": st.plan(TASK, 40, target_error=0.1, check=False),
-        "pilot": pilot,
-        "forecast": pilot.plan(samples=300),
-        "forecast_target": pilot.plan(target_error=0.08),
-    }
+@functools.cache
+def pilot():
+    sample = st.Task(length=6, sparsity=2, strength=3.0).sample(60, dim=4, rng=0)
+    return st.estimate_task(sample.tokens, sample.labels, blocks=3)
+
+
+MAKERS = {
+    "prediction": lambda: st.predict(TASK, ATTENTION, PROTOCOL),
+    "finite": lambda: st.predict(TASK, ATTENTION, PROTOCOL, dim=40),
+    "curve": lambda: st.learning_curve(TASK, st.Pooled(), PROTOCOL, SAMPLES),
+    "finite_curve": lambda: st.learning_curve(TASK, ATTENTION, PROTOCOL, SAMPLES[:3], dim=40),
+    "run": lambda: st.simulate(TASK, ATTENTION, PROTOCOL, dim=40, repeats=4),
+    "message_passing": lambda: st.simulate(TASK, st.MessagePassing(2), PROTOCOL, 40, repeats=3),
+    "fit": lambda: st.solve(st.Pooled().law(TASK), st.Square(), 0.1, 5.0),
+    "floor": lambda: st.bayes_curve(
+        st.Task(100, 1, 4.0, prevalence=0.3), [0.2, 0.4, 0.6, float("inf")]
+    ),
+    "plan": lambda: st.plan(TASK, 40, samples=150, check=False),
+    "target": lambda: st.plan(TASK, 40, target_error=0.1, check=False),
+    "pilot": pilot,
+    "forecast": lambda: pilot().plan(samples=300),
+    "forecast_target": lambda: pilot().plan(target_error=0.08),
+}
+SLOW = {"target", "pilot", "forecast", "forecast_target"}
+RESULTS = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MAKERS]
+
+
+@functools.cache
+def made(name):
+    return MAKERS[name]()
 
 
 @pytest.fixture(autouse=True)
@@ -77,9 +83,9 @@ class Tags(HTMLParser):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_printed_and_in_a_notebook(results, name):
+def test_printed_and_in_a_notebook(name):
     """A short text with the numbers, the same as HTML; `repr` is another matter."""
-    result = results[name]
+    result = made(name)
     text = str(result)
     assert 1 < len(text.splitlines()) < 25 and text != repr(result)
     assert "array(" not in text and "object at" not in text
@@ -92,8 +98,8 @@ def test_printed_and_in_a_notebook(results, name):
 
 
 @pytest.mark.parametrize("name", [name for name in RESULTS if name != "fit"])
-def test_plotted_on_new_axes_and_on_given_ones(results, name):
-    result = results[name]
+def test_plotted_on_new_axes_and_on_given_ones(name):
+    result = made(name)
     alone = result.plot()
     assert len(plt.get_fignums()) == 1
     alone.figure.canvas.draw()  # every glyph and label can be drawn
@@ -109,8 +115,8 @@ def values_of(ax, name):
     return next(line for line in ax.lines if line.get_color() == LOOK[name]["color"]).get_xydata()
 
 
-def test_a_curve_is_its_numbers_and_infinitely_many_samples_are_a_line_across(results):
-    curve = results["curve"]
+def test_a_curve_is_its_numbers_and_infinitely_many_samples_are_a_line_across():
+    curve = made("curve")
     ax = curve.plot()
     np.testing.assert_allclose(
         values_of(ax, "pooled"), np.column_stack([SAMPLES[:3], curve.test_error[:3]])
@@ -124,16 +130,16 @@ def test_a_curve_is_its_numbers_and_infinitely_many_samples_are_a_line_across(re
     assert "infinitely many" in only.get_legend().get_texts()[0].get_text()
 
 
-def test_at_your_size_there_is_a_band_as_wide_as_the_spread(results):
-    curve = results["finite_curve"]
+def test_at_your_size_there_is_a_band_as_wide_as_the_spread():
+    curve = made("finite_curve")
     (band,) = curve.plot().collections
     top = band.get_paths()[0].get_extents().ymax
     assert top == pytest.approx(max(curve.test_error + curve.spread))
     assert not curve.plot(quantity="auc").collections
 
 
-def test_runs_stand_on_the_curve(results):
-    run, curve = results["run"], results["finite_curve"]
+def test_runs_stand_on_the_curve():
+    run, curve = made("run"), made("finite_curve")
     ax = curve.plot()
     assert run.plot(ax) is ax
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
@@ -147,16 +153,16 @@ def test_runs_stand_on_the_curve(results):
     assert cosine.get_ylabel() == "cosine"
 
 
-def test_second_curves_of_a_classifier_look_different(results):
-    ax = results["finite_curve"].plot()
+def test_second_curves_of_a_classifier_look_different():
+    ax = made("finite_curve").plot()
     st.learning_curve(TASK, st.Attention(0.9, 2.0), PROTOCOL, SAMPLES[:3]).plot(ax)
     one, two = (line for line in ax.lines if len(line.get_xdata()) == 3)
     assert one.get_color() == two.get_color()
     assert (one.get_linestyle(), two.get_linestyle()) == ("-", "--")
 
 
-def test_a_prediction_is_its_roc_curve_with_a_dot_at_its_threshold(results):
-    p = results["prediction"]
+def test_a_prediction_is_its_roc_curve_with_a_dot_at_its_threshold():
+    p = made("prediction")
     ax = p.plot()
     line, dot = (line for line in ax.lines if line.get_color() == LOOK["attention"]["color"])
     np.testing.assert_allclose(line.get_xydata(), np.column_stack(p.roc()))
@@ -166,8 +172,8 @@ def test_a_prediction_is_its_roc_curve_with_a_dot_at_its_threshold(results):
     assert np.interp(x, *p.roc()) == pytest.approx(y, abs=2e-3)
 
 
-def test_where_learning_is_hard_the_floor_is_grey(results):
-    floor = results["floor"]
+def test_where_learning_is_hard_the_floor_is_grey():
+    floor = made("floor")
     assert floor.hard.tolist() == [False, True, False, False]
     (grey,) = floor.plot().patches
     low, high = grey.get_extents().transformed(grey.axes.transData.inverted()).intervalx
@@ -175,8 +181,8 @@ def test_where_learning_is_hard_the_floor_is_grey(results):
     assert str(floor).count(" hard") == 2  # of the head and of one row
 
 
-def test_a_plan_shows_values_limits_and_what_is_out_of_reach(results):
-    plan = results["plan"]
+def test_a_plan_shows_values_and_limits():
+    plan = made("plan")
     ax = plan.plot()
     assert [text.get_text() for text in ax.get_yticklabels()] == [
         o.classifier for o in plan.options
@@ -187,26 +193,30 @@ def test_a_plan_shows_values_limits_and_what_is_out_of_reach(results):
         half = 2 * option.spread
         expected = sorted([option.value - half, option.limit, option.value, option.value + half])
         np.testing.assert_allclose(drawn, expected)
+
+
+@pytest.mark.slow
+def test_a_plan_for_a_target_shows_what_is_out_of_reach():
     hopeless = st.plan(st.Task(6, 1, 0.2), 40, target_error=0.1, check=False)
     words = [text.get_text() for text in hopeless.plot().texts]
     assert len(words) == 3 and all(word.startswith("out of reach: at best") for word in words)
-    assert str(round(results["target"].best.needed)) in [
-        text.get_text() for text in results["target"].plot().texts
+    assert str(round(made("target").best.needed)) in [
+        text.get_text() for text in made("target").plot().texts
     ]
-
-
-def test_what_cannot_be_drawn_says_so(results):
-    with pytest.raises(st.InvalidInput, match="quantity must be one of 'test_error'"):
-        results["curve"].plot(quantity="luck")
-    with pytest.raises(st.InvalidInput, match="quantity must be one of"):
-        results["run"].plot(quantity="luck")
-    with pytest.raises(st.InvalidInput, match="at least one point"):
-        results["curve"][:0].plot()
-    with pytest.raises(st.InvalidInput, match="at least one point"):
-        results["floor"][:0].plot()
     with pytest.raises(st.InvalidInput, match="measure=False"):
-        replace(results["pilot"], anchors=()).plot()
-    assert str(results["curve"][:0]) == "a learning curve of no points"
+        replace(made("pilot"), anchors=()).plot()
+
+
+def test_what_cannot_be_drawn_says_so():
+    with pytest.raises(st.InvalidInput, match="quantity must be one of 'test_error'"):
+        made("curve").plot(quantity="luck")
+    with pytest.raises(st.InvalidInput, match="quantity must be one of"):
+        made("run").plot(quantity="luck")
+    with pytest.raises(st.InvalidInput, match="at least one point"):
+        made("curve")[:0].plot()
+    with pytest.raises(st.InvalidInput, match="at least one point"):
+        made("floor")[:0].plot()
+    assert str(made("curve")[:0]) == "a learning curve of no points"
 
 
 def test_long_tables_show_both_ends():
