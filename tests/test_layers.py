@@ -23,7 +23,8 @@ ROOMS = {
     ).split(),
     "model": (
         "signals places noise covariances task weightings clouds envelopes losses cuts scores "
-        "compression law attention classifiers vectorized names protocol queries"
+        "compression law attention classifiers vectorized names protocol queries layout "
+        "coloured_queries"
     ).split(),
     "theory": (
         "query_spread alignment capacity saddle newton fit asymptotics fluctuations "
@@ -38,8 +39,8 @@ ROOMS = {
         "algebra objective newton interior fit calibration separability groups low_rank joint"
     ).split(),
     "simulation": (
-        "devices outcome settings reduced tokens spiked message_passing results experiment "
-        "universality"
+        "devices gram pooling outcome settings coloured reduced tokens spiked message_passing "
+        "results experiment universality"
     ).split(),
     "simulation/architectures": "models training".split(),
     "studies": (

@@ -156,7 +156,6 @@ FROZEN = st.Attention(cosine=0.9, sharpness=1.0)
         lambda task: st.predict(task, st.Pooled(), st.Protocol(), dim=100),
         lambda task: st.best_steps(task, st.Logistic(), 2.0),
         lambda task: st.alignment_rate(task, st.Protocol()),
-        lambda task: st.simulate(task, st.Pooled(), st.Protocol(), dim=50),
         lambda task: task.sample(3, 3, rng=0),
     ],
 )
