@@ -31,8 +31,8 @@ ROOMS = {
         "training_sets finite_size prediction"
     ).split(),
     "oracles": (
-        "thresholds exact linear laws extremes symmetric attention bayes posterior oracle "
-        "learning_data learning_equation bayes_learning "
+        "thresholds exact linear laws extremes symmetric attention bayes posterior whitening oracle "
+        "learning_data prior learning_equation bayes_learning "
         "detection regret"
     ).split(),
     "fitting": (
