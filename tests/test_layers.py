@@ -23,16 +23,16 @@ ROOMS = {
     ).split(),
     "model": (
         "signals places noise covariances task weightings clouds envelopes losses cuts scores "
-        "compression law attention classifiers vectorized names protocol queries layout "
-        "coloured_queries"
+        "compression geometry law attention coloured classifiers vectorized names protocol queries "
+        "layout coloured_queries"
     ).split(),
     "theory": (
-        "query_spread alignment capacity saddle newton fit asymptotics fluctuations "
-        "training_sets finite_size prediction"
+        "query_spread coloured_alignment alignment capacity saddle several newton fit asymptotics "
+        "fluctuations training_sets finite_size prediction"
     ).split(),
     "oracles": (
-        "thresholds exact linear laws extremes symmetric attention bayes posterior whitening oracle "
-        "learning_data prior learning_equation bayes_learning "
+        "thresholds exact linear laws extremes symmetric attention bayes posterior whitening "
+        "oracle learning_data prior learning_equation bayes_learning "
         "detection regret"
     ).split(),
     "fitting": (

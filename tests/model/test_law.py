@@ -143,7 +143,7 @@ def test_metrics_agree_with_plain_sampling():
     scores = law.scores(readout)
     rng = np.random.default_rng(0)
     n = 2_000_000
-    labels, means, scales, _, _ = law.sample(n, rng)
+    labels, means, scales, *_ = law.sample(n, rng)
     drawn = means @ readout.weights + readout.bias + scales * readout.noise * rng.normal(size=n)
     positive, negative = drawn[labels > 0], np.sort(drawn[labels < 0])
     error = np.where(labels > 0, drawn < 0, drawn > 0)
@@ -269,7 +269,7 @@ def test_a_law_is_compressed_once_for_all_prevalences(monkeypatch):
 
 def test_sampling_follows_the_weights():
     law = random_law(5)
-    labels, means, scales, _, _ = law.sample(100_000, rng=2)
+    labels, means, scales, *_ = law.sample(100_000, rng=2)
     assert abs((labels > 0).mean() - law.prevalence) < 0.01
     np.testing.assert_allclose(means.mean(axis=0), law.weights @ law.means, atol=0.02)
     assert abs(scales.mean() - law.weights @ law.scales) < 0.01

@@ -17,7 +17,7 @@ import numpy as np
 
 from sparsetoken.app.state import CONTROLS, State
 from sparsetoken.model.attention import token_scores
-from sparsetoken.model.classifiers import Attention, Classifier, Pooled, Query
+from sparsetoken.model.classifiers import AnyQuery, Attention, Classifier, Pooled, Query
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.oracles.bayes_learning import bayes_curve, hard_phase
@@ -103,7 +103,7 @@ def _close(one: State, other: State) -> bool:
     return isinstance(before, float) and abs(before - after) < 0.2 * max(abs(before), abs(after))
 
 
-def _query(state: State) -> Query:
+def _query(state: State) -> AnyQuery:
     """The query that stages 1–3 learn, or the frozen one."""
     if state.query == "learned":
         return align(state.task, state.protocol)

@@ -14,18 +14,23 @@ Tokens that share a part of their noise have g_l = θ s v_l + √ρ z₀ + √(1
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model.clouds import kept_blocks, normal_blocks
+from sparsetoken.model.geometry import Geometry
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.support.arrays import FloatArray
+
+# Normals (n, normals), to be overwritten, and classes (n,) to means (n, K) and scales
+Making: TypeAlias = Callable[[NDArray[Any], NDArray[Any]], tuple[FloatArray, FloatArray]]
 
 LONGEST = 20_000  # tokens in a sample of a law; Sobol sequences end soon after
 _CLOUD = 1 << 15  # quasi-random points per class
@@ -100,16 +105,20 @@ def draw_coordinates(
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
     """Means (n, 2) and scales (n,) of n samples with these labels, exact in law."""
-    means, scales = np.empty((len(labels), 2)), np.empty(len(labels))
+    return drawn(task, labels, _making(task, cosine, sharpness, weighting), rng)
+
+
+def drawn(
+    task: Task, labels: FloatArray, making: Making, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Coordinates of n samples with these labels, some rows at a time."""
+    parts = []
     rows = max(1, _IN_CACHE // task.normals)
-    for start in range(0, len(labels), rows):
-        part = slice(start, start + rows)
-        positive = (labels[part] > 0).astype(float)
-        noise = rng.standard_normal((len(positive), task.normals))
-        means[part], scales[part] = attention_coordinates(
-            noise, positive, task, cosine, sharpness, weighting
-        )
-    return means, scales
+    for start in range(0, max(len(labels), 1), rows):
+        positive = (labels[start : start + rows] > 0).astype(float)
+        parts.append(making(rng.standard_normal((len(positive), task.normals)), positive))
+    means, scales = zip(*parts, strict=True)
+    return np.concatenate(means), np.concatenate(scales)
 
 
 def attention_law(
@@ -124,20 +133,44 @@ def attention_law(
 
     Another seed is another cloud; fewer `points` (a power of two) are a draft.
     """
+    making = _making(task, cosine, sharpness, weighting)
+    return cloud_law(task, making, np.array([False, True]), seed=seed, points=points)
+
+
+def cloud_law(
+    task: Task,
+    making: Making,
+    noisy: NDArray[np.bool_],
+    geometry: Geometry | None = None,
+    seed: int = 0,
+    points: int | None = None,
+) -> FeatureLaw:
+    """Any law of what attention pools, from a cloud of normals and what makes coordinates of it."""
     sides = []
     for positive in (True, False):
-        means, scales = _cloud(
-            task, cosine, sharpness, weighting, positive, np.float64, seed, points
-        )
+        means, scales = _cloud(task, making, positive, np.float64, seed, points)
         sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
-    noisy = [False, True]
-    return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
+    return FeatureLaw.of_classes(
+        task.prevalence, sides[0], sides[1], noisy, sampled=True, geometry=geometry
+    )
 
 
 def tail_law(
     task: Task, cosine: float, sharpness: float, weighting: Weighting = SOFTMAX, seed: int = 0
 ) -> FeatureLaw:
-    """The law as weighted atoms, those of samples on the wrong side drawn more often.
+    """The law as weighted atoms, those of samples on the wrong side drawn more often."""
+    making = _making(task, cosine, sharpness, weighting)
+    return tail_cloud(task, making, np.array([False, True]), seed=seed)
+
+
+def tail_cloud(
+    task: Task,
+    making: Making,
+    noisy: NDArray[np.bool_],
+    geometry: Geometry | None = None,
+    seed: int = 0,
+) -> FeatureLaw:
+    """Any such law, those samples drawn more often that are on the wrong side.
 
     Capacity is an average over rare samples: negatives with one large token, positives whose
     signal tokens are weak, or both. A quarter of the points each are drawn as they are and with
@@ -149,7 +182,7 @@ def tail_law(
     sides = []
     for positive in (True, False):
         blocks = [
-            _shifted_block(noise, task, cosine, sharpness, weighting, positive, shift)
+            _shifted_block(noise, task, making, positive, shift)
             for place, shift in enumerate(_SHIFTS[positive])
             for noise in normal_blocks(
                 task.normals, (seed, 1 + positive, place), points, _POINTS_PER_DIM
@@ -160,20 +193,18 @@ def tail_law(
             for part in zip(*blocks, strict=True)
         )
         # one part of each mixture component after the other: standard errors come from parts
-        means, scales, weights = (np.swapaxes(part, 0, 1) for part in (means, scales, weights))
-        sides.append((means.reshape(-1, 2), scales.reshape(-1), weights.reshape(-1)))
-    noisy = [False, True]
-    return FeatureLaw.of_classes(task.prevalence, sides[0], sides[1], noisy, sampled=True)
+        means, scales, weights = (
+            np.swapaxes(part, 0, 1).reshape(-1, *part.shape[3:])
+            for part in (means, scales, weights)
+        )
+        sides.append((means, scales, weights))
+    return FeatureLaw.of_classes(
+        task.prevalence, sides[0], sides[1], noisy, sampled=True, geometry=geometry
+    )
 
 
 def _shifted_block(
-    noise: FloatArray,
-    task: Task,
-    cosine: float,
-    sharpness: float,
-    weighting: Weighting,
-    positive: bool,
-    shift: tuple[float, float],
+    noise: FloatArray, task: Task, making: Making, positive: bool, shift: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means, scales and weights of draws whose noise is shifted: one noise token up, the signal
     tokens down by a total of so many standard deviations."""
@@ -199,8 +230,7 @@ def _shifted_block(
             term = term + np.where(room, top[:, 0] + np.log(np.where(room, total, 1.0)), 0.0)
         log_ratio = np.logaddexp(log_ratio, term)
     weights = np.exp(math.log(len(_SHIFTS[positive])) - log_ratio)
-    classes = np.full(len(noise), float(positive))
-    means, scales = attention_coordinates(noise, classes, task, cosine, sharpness, weighting)
+    means, scales = making(noise, np.full(len(noise), float(positive)))
     return means, scales, weights
 
 
@@ -210,19 +240,24 @@ def cloud_scores(
     """The scores of a readout under that law, without keeping it; weights in float32, whose
     rounding is a thousandth of what the finite cloud leaves open."""
     sides = []
+    making = _making(task, cosine, sharpness, weighting)
     for positive in (True, False):
-        means, scales = _cloud(task, cosine, sharpness, weighting, positive, np.float32)
+        means, scales = _cloud(task, making, positive, np.float32)
         mean = means @ readout.weights + readout.bias
         weight = np.full(len(mean), 1.0 / len(mean))
         sides.append(Mixture(mean, scales * readout.noise, weight))
     return Scores(sides[0], sides[1], task.prevalence, sampled=True)
 
 
+def _making(task: Task, cosine: float, sharpness: float, weighting: Weighting) -> Making:
+    return partial(
+        attention_coordinates, task=task, cosine=cosine, sharpness=sharpness, weighting=weighting
+    )
+
+
 def _cloud(
     task: Task,
-    cosine: float,
-    sharpness: float,
-    weighting: Weighting,
+    making: Making,
     positive: bool,
     dtype: type,
     seed: int = 0,
@@ -237,7 +272,7 @@ def _cloud(
         for start in range(0, len(cloud), rows):
             noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # to be overwritten
             classes: NDArray[Any] = np.full(len(noise), positive, dtype)
-            parts.append(attention_coordinates(noise, classes, task, cosine, sharpness, weighting))
+            parts.append(making(noise, classes))
     means, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
     return means.astype(float, copy=False), scales.astype(float, copy=False)
 

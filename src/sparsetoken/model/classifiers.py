@@ -20,6 +20,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from sparsetoken.model import coloured
 from sparsetoken.model.attention import (
     LONGEST,
     attention_law,
@@ -28,9 +29,11 @@ from sparsetoken.model.attention import (
     draw_coordinates,
     tail_law,
 )
+from sparsetoken.model.coloured import ColouredQuery, generic_query
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Scores
-from sparsetoken.model.task import Task, coloured
+from sparsetoken.model.task import Task, in_short
+from sparsetoken.model.task import coloured as not_white
 from sparsetoken.model.weightings import SOFTMAX, Weighting, check_weighting
 from sparsetoken.support.arrays import Array, FloatArray, floats
 from sparsetoken.support.checks import real, settle
@@ -60,6 +63,9 @@ class Query(NamedTuple):
         return self.overlap / self.norm if self.norm > 0 else 0.0
 
 
+AnyQuery = Query | ColouredQuery
+
+
 class Classifier(Protocol):
     """What every part of the package may ask of a classifier.
 
@@ -72,20 +78,24 @@ class Classifier(Protocol):
         """The finite-size map: (n, L, d) tokens of any array library to (n, p) features."""
 
     @abstractmethod
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The law of the features, in the limit of many dimensions."""
 
     @abstractmethod
     def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+        self,
+        task: Task,
+        labels: FloatArray,
+        rng: np.random.Generator,
+        query: AnyQuery | None = None,
     ) -> Coordinates:
         """Coordinates of samples with these labels, exact in law at any finite size."""
 
-    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+    def scores(self, task: Task, readout: Readout, query: AnyQuery | None = None) -> Scores:
         """Test scores of a readout that is known in the directions of `law` or of `draw`."""
         return self.law(task, query).scores(readout)
 
-    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def draft(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """A law for predictions at finite size, quick to make.
 
         Coarser where `law` takes long; the noise is the same for every query. With every direction
@@ -93,11 +103,11 @@ class Classifier(Protocol):
         """
         return self.law(task, query)
 
-    def sketch(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def sketch(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The same law within milliseconds, sampled ones of few points: for whoever drags."""
         return self.law(task, query)
 
-    def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def tail_law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The same law, sampled ones with their rare samples drawn more often: for capacity."""
         return self.law(task, query)
 
@@ -106,7 +116,7 @@ class Classifier(Protocol):
 
         With `trained_on` also why a readout trained on that task cannot be tested on this one.
         """
-        return coloured(type(self).__name__, task)
+        return not_white(type(self).__name__, task)
 
     def features_per_dim(self, task: Task) -> int:
         """p/d, features per embedding dimension."""
@@ -127,7 +137,7 @@ class Classifier(Protocol):
         """Whether query and readout can be trained at once, by the gradient of softmax."""
         return False
 
-    def frozen(self, query: Query | None) -> Classifier:
+    def frozen(self, query: AnyQuery | None) -> Classifier:
         """The same with its query frozen at the given one; itself where it has none to freeze."""
         return self
 
@@ -145,21 +155,34 @@ class Pooled(Classifier):
     ([0.5, 0.0], [0.5, 0.5])
     """
 
+    def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
+        """Everywhere; a trained readout on tasks with the same noise."""
+        return other_noise("Pooled", task, trained_on)
+
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, d) features."""
         xp, tokens = floats(tokens)
         return xp.mean(tokens, axis=1)
 
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """Two Gaussians: one atom a class, exact; or one for every θR, where it varies."""
         refuse(self.possible(task))
+        if not task.is_white:
+            return coloured.linear_law(task, 1 / task.length, task.mean_variance)
         return linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
 
     def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+        self,
+        task: Task,
+        labels: FloatArray,
+        rng: np.random.Generator,
+        query: AnyQuery | None = None,
     ) -> Coordinates:
         """Nothing is random but the label, and θR where it varies."""
         refuse(self.possible(task))
+        if not task.is_white:
+            unit = task.mean_variance
+            return coloured.linear_coordinates(task, labels, 1 / task.length, unit, rng)
         strength, sparsity = task.sample_signals(len(labels), rng)
         means = np.where(labels > 0, strength * sparsity / task.length, 0.0)[:, None]
         scale = math.sqrt(task.mean_variance)
@@ -208,13 +231,18 @@ class Attention(Classifier):
     def possible(self, task: Task, trained_on: Task | None = None) -> str | None:
         """Up to the longest sample that quasi-random points have coordinates for."""
         if task.length <= LONGEST:
-            return coloured("Attention", task)
+            return other_noise("Attention", task, trained_on)
         return (
             f"Attention: the law of a task needs a length of at most {LONGEST}, got {task.length}"
         )
 
-    def frozen(self, query: Query | None) -> Attention:
+    def frozen(self, query: AnyQuery | None) -> Attention:
         """With cosine and sharpness of the query."""
+        if isinstance(query, ColouredQuery):
+            raise InvalidInput(
+                "Attention: a query that was learned where noise is not white is more than a cosine "
+                "and a sharpness, and cannot be frozen; give it to law or scores as it is"
+            )
         cosine, sharpness = self._query(query)
         return replace(self, cosine=cosine, sharpness=sharpness)
 
@@ -235,52 +263,78 @@ class Attention(Classifier):
         attention = self.weighting.weights(tokens @ xp.asarray(query))  # (n, L)
         return (attention[:, None, :] @ tokens)[:, 0, :]
 
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The law at the given query; `query=None` takes the frozen one."""
         cosine, sharpness = self._query(query)
         refuse(self.possible(task))
         plain = replace(task, prevalence=0.5, places=None)  # the law does not depend on them
+        if not task.is_white:
+            shaped = self._coloured_query(task, query)
+            law = coloured.cached_attention_law(plain, shaped, self.weighting)
+            return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
         law = cached_attention_law(plain, cosine, sharpness, weighting=self.weighting)
         return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
 
-    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def draft(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """A law of fewer points, made anew each time."""
         cosine, sharpness = self._query(query)
         refuse(self.possible(task))
         points = 1 << (_DRAFT_NUMBERS // task.length).bit_length() - 1
         points = min(max(points, _FEWEST_POINTS), _MOST_POINTS)
         plain = replace(task, places=None)
+        if not task.is_white:
+            shaped = self._coloured_query(task, query)
+            return coloured.attention_law(plain, shaped, self.weighting, points=points)
         return attention_law(plain, cosine, sharpness, points=points, weighting=self.weighting)
 
-    def sketch(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def sketch(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """A law of a thousand points, with errors good to about 0.005."""
         refuse(self.possible(task))
+        if not task.is_white:
+            shaped = self._coloured_query(task, query)
+            return coloured.attention_law(task, shaped, self.weighting, points=_SKETCH_POINTS)
         return attention_law(
             task, *self._query(query), points=_SKETCH_POINTS, weighting=self.weighting
         )
 
-    def tail_law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def tail_law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The law by importance sampling of its tails."""
         cosine, sharpness = self._query(query)
         refuse(self.possible(task))
+        if not task.is_white:
+            shaped = self._coloured_query(task, query)
+            return coloured.tail_law(replace(task, places=None), shaped, self.weighting)
         return tail_law(replace(task, places=None), cosine, sharpness, self.weighting)
 
     def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+        self,
+        task: Task,
+        labels: FloatArray,
+        rng: np.random.Generator,
+        query: AnyQuery | None = None,
     ) -> Coordinates:
         """Coordinates along q̂ and ξ⊥, from the noise of every token along q̂."""
         refuse(self.possible(task))
+        if not task.is_white:
+            shaped = self._coloured_query(task, query)
+            return coloured.draw_coordinates(task, labels, shaped, self.weighting, rng)
         means, scales = draw_coordinates(task, labels, *self._query(query), self.weighting, rng)
         return Coordinates(labels, means, scales, np.array([False, True]))
 
-    def scores(self, task: Task, readout: Readout, query: Query | None = None) -> Scores:
+    def scores(self, task: Task, readout: Readout, query: AnyQuery | None = None) -> Scores:
         """Test scores on the law's cloud; the law of a frozen query is kept, others are not."""
-        if query is None:
-            return self.law(task).scores(readout)
+        if query is None or not task.is_white:
+            return self.law(task, query).scores(readout)
         refuse(self.possible(task))
         return cloud_scores(task, *self._query(query), self.weighting, readout)
 
-    def _query(self, query: Query | None) -> tuple[float, float]:
+    def _coloured_query(self, task: Task, query: AnyQuery | None) -> ColouredQuery:
+        """The same on a task whose noise is not white: a generic query, if it knows no more."""
+        if isinstance(query, ColouredQuery):
+            return query
+        return generic_query(task, *self._query(query))
+
+    def _query(self, query: AnyQuery | None) -> tuple[float, float]:
         """Cosine and sharpness of the given query, or of the frozen one."""
         source = self if query is None else query
         if source.cosine is None or source.sharpness is None:
@@ -300,6 +354,18 @@ def linear_law(task: Task, share: float, scale: float, features_per_dim: int = 1
     positive = (means, np.full(len(means), scale), atoms.weights)
     negative = ([[0.0]], [scale], [1.0])
     return FeatureLaw.of_classes(task.prevalence, positive, negative, [True], features_per_dim)
+
+
+def other_noise(owner: str, task: Task, trained_on: Task | None) -> str | None:
+    """Why a readout trained on one task is not tested on another: their noise differs."""
+    if trained_on is None or (task.is_white and trained_on.is_white):
+        return None
+    if (task.noise, task.signal_spread) == (trained_on.noise, trained_on.signal_spread):
+        return None
+    return (
+        f"{owner}: a trained readout must meet the noise and the signal_spread that it was trained "
+        f"with, {in_short(trained_on)}, got {in_short(task)}"
+    )
 
 
 def refuse(why: str | None) -> None:

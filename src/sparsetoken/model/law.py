@@ -8,6 +8,9 @@ K orthonormal explicit directions e_k, random coordinates m_k, a random scale σ
 Gaussian z. A direction is *noisy* if z also has a component along it (then m_k is only the mean),
 or not (then m_k is the whole coordinate). A law is the joint distribution of (y, m, σ), kept as
 weighted atoms. Solver, capacity, metrics, simulation and planner see nothing else.
+
+Where noise has other covariances than I, f = Σ_k m_k d_k + Σ_j s_j Σ′_j^½ z_j: a few covariances
+with random scales, and directions that lie in them as the law's `Geometry` says.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsetoken.model.compression import compress
+from sparsetoken.model.geometry import Geometry
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real, refusal, settle, whole
@@ -31,8 +35,10 @@ from sparsetoken.support.estimate import Estimate
 # these many equally likely slices of the first coordinate (see docs/theory.md for what it costs).
 _DEGREE, _SLICES = 4, 4
 _FINE_DEGREE, _FINE_SLICES = 4, 32
+_DEGREE_OF_SEVERAL = 3  # with two scales: errors move by 1e-6, and it takes half a second
 _DRAFT_DEGREE, _DRAFT_POINTS = 3, 1 << 11
 _FEW_ATOMS = 4096
+_MOST_DIRECTIONS = 3  # with a geometry, that moments are matched of
 _PARTS = 16  # of a sampled cloud, for standard errors
 
 
@@ -45,7 +51,7 @@ class Readout(NamedTuple):
 
     weights: FloatArray  # (K,), w_k on the explicit directions
     bias: float  # b
-    noise: float  # r, norm of the readout on everything z reaches
+    noise: float | FloatArray  # r, norm of the readout on everything z reaches; (J,) with J of them
 
 
 class Coordinates(NamedTuple):
@@ -53,9 +59,10 @@ class Coordinates(NamedTuple):
 
     labels: FloatArray  # (n,)
     means: FloatArray  # (n, K)
-    scales: FloatArray  # (n,)
-    noisy: NDArray[np.bool_]  # (K,), whether z has a component along e_k
+    scales: FloatArray  # (n,), or (n, J) with a geometry
+    noisy: NDArray[np.bool_]  # (K,), whether z has a component along e_k; (J, K) with a geometry
     features_per_dim: int = 1  # p/d
+    geometry: Geometry | None = None  # None: white noise, orthonormal directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +76,19 @@ class FeatureLaw:
     means : array
         Coordinates m_k, shape (atoms, K).
     scales : array
-        σ > 0, shape (atoms,).
+        σ > 0, shape (atoms,). With a geometry s_j ≥ 0, shape (atoms, J), not all zero in an atom.
     weights : array
         Probabilities of the atoms, positive, shape (atoms,); normalised here.
     noisy : array
-        Whether z has a component along e_k, shape (K,).
+        Whether z has a component along e_k, shape (K,). With a geometry whether Σ_j has all its
+        noise along d_k, shape (J, K): d_k d_kᵀ is taken off it where not.
     features_per_dim : int
         p/d, features per embedding dimension (L for `Vectorized`, else 1).
     sampled : bool
         Whether the atoms are (quasi-)random draws of a continuous law, in order, rather than exact.
+    geometry : Geometry, optional
+        How the directions lie in the covariances of the noise; None for white noise and orthonormal
+        directions.
 
     Examples
     --------
@@ -99,13 +110,12 @@ class FeatureLaw:
     noisy: NDArray[np.bool_]
     features_per_dim: int = 1
     sampled: bool = False
+    geometry: Geometry | None = None
 
     def __post_init__(self) -> None:
-        noisy = np.asarray(self.noisy)
-        if noisy.dtype != bool or noisy.ndim != 1:
-            raise refusal(FeatureLaw, "noisy", self.noisy, "truth values of shape (K,)")
-        atoms = (np.size(self.labels),)
-        shapes = {"labels": atoms, "means": (*atoms, len(noisy)), "scales": atoms, "weights": atoms}
+        noisy, atoms = self._checked_noisy(), (np.size(self.labels),)
+        shapes = {"labels": atoms, "means": (*atoms, noisy.shape[-1]), "weights": atoms}
+        shapes["scales"] = (*atoms, *noisy.shape[:-1])
         arrays = {field: np.asarray(getattr(self, field), dtype=float) for field in shapes}
         for field, array in arrays.items():
             if array.shape != shapes[field] or not np.all(np.isfinite(array)):
@@ -113,7 +123,8 @@ class FeatureLaw:
                     f"FeatureLaw: {field} must be finite numbers of shape {shapes[field]} "
                     f"(labels and noisy give the sizes), got shape {array.shape}"
                 )
-            if field in ("scales", "weights") and not np.all(array > 0):
+            least = array.max(axis=1) if field == "scales" and array.ndim == 2 else array
+            if field in ("scales", "weights") and not (np.all(least > 0) and np.all(array >= 0)):
                 raise InvalidInput(f"FeatureLaw: {field} must be positive, got {array.min():g}")
         labels = np.unique(arrays["labels"])
         if labels.tolist() != [-1.0, 1.0]:
@@ -127,6 +138,17 @@ class FeatureLaw:
         features_per_dim = whole(FeatureLaw, "features_per_dim", self.features_per_dim, least=1)
         settle(self, features_per_dim=features_per_dim)
 
+    def _checked_noisy(self) -> NDArray[np.bool_]:
+        noisy, shape = np.asarray(self.noisy), "(K,)"
+        if self.geometry is None:
+            allowed = noisy.ndim == 1
+        else:
+            sizes = (self.geometry.covariances, self.geometry.directions)
+            shape, allowed = f"{sizes}", noisy.shape == sizes
+        if noisy.dtype != bool or not allowed:
+            raise refusal(FeatureLaw, "noisy", self.noisy, f"truth values of shape {shape}")
+        return noisy
+
     @classmethod
     def of_classes(
         cls,
@@ -136,6 +158,7 @@ class FeatureLaw:
         noisy: ArrayLike,
         features_per_dim: int = 1,
         sampled: bool = False,
+        geometry: Geometry | None = None,
     ) -> FeatureLaw:
         """From (means (n, K), scales (n,), weights (n,)) of each class, weighted by prevalence."""
         sides = []
@@ -147,7 +170,8 @@ class FeatureLaw:
         labels, means, scales, weights = (
             np.concatenate(parts) for parts in zip(*sides, strict=True)
         )
-        return cls(labels, means, scales, weights, np.asarray(noisy), features_per_dim, sampled)
+        noisy = np.asarray(noisy)
+        return cls(labels, means, scales, weights, noisy, features_per_dim, sampled, geometry)
 
     @cached_property
     def design(self) -> FloatArray:
@@ -179,7 +203,7 @@ class FeatureLaw:
         Cheap to solve, and close. A law of few atoms, or of many directions (moments would
         outnumber atoms), is returned as it is.
         """
-        return self if self._is_small else self.smaller(_DEGREE, _SLICES)
+        return self if self._is_small else self.smaller(self._degree(_DEGREE), _SLICES)
 
     @cached_property
     def refined(self) -> FeatureLaw:
@@ -187,11 +211,16 @@ class FeatureLaw:
 
         The solver finishes on it; test metrics of the solution use every atom.
         """
-        return self if self._is_small else self.smaller(_FINE_DEGREE, _FINE_SLICES)
+        return self if self._is_small else self.smaller(self._degree(_FINE_DEGREE), _FINE_SLICES)
+
+    def _degree(self, usual: int) -> int:
+        """Of the moments that are matched: five variables have many."""
+        return usual if self.scales.ndim == 1 or self.scales.shape[1] == 1 else _DEGREE_OF_SEVERAL
 
     @property
     def _is_small(self) -> bool:
-        return len(self.labels) <= _FEW_ATOMS or len(self.noisy) > 2
+        most = 2 if self.geometry is None else _MOST_DIRECTIONS
+        return len(self.labels) <= _FEW_ATOMS or self.means.shape[1] > most
 
     def smaller(self, degree: int, slices: int) -> FeatureLaw:
         """A law of fewer atoms with the same moments up to a degree in each slice of each class.
@@ -211,13 +240,22 @@ class FeatureLaw:
         chosen, weights = [], []
         for label in (1.0, -1.0):
             index = np.flatnonzero(self.labels == label)[:points]
-            places = np.column_stack([self.means[index], np.log(self.scales[index])])
+            places = np.column_stack([self.means[index], self._log_scales(index)])
             moving = np.ptp(places, axis=0) > 1e-12
             moving[0] = True
             kept, new = compress(places[:, moving], self.weights[index], degree, slices)
             chosen.append(index[kept])
             weights.append(new)
         return np.concatenate(chosen), np.concatenate(weights)
+
+    def _log_scales(self, index: NDArray[np.intp]) -> FloatArray:
+        """log σ (n,); of several the logarithm of all together, and the part of each but the
+        first, some of which may be zero."""
+        scales = self.scales[index]
+        if scales.ndim == 1:
+            return np.log(scales)
+        total = (scales**2).sum(axis=1, keepdims=True)
+        return np.column_stack([0.5 * np.log(total), scales[:, 1:] ** 2 / total])
 
     def selected(self, index: NDArray[np.intp], weights: FloatArray) -> FeatureLaw:
         """Some of the atoms, with other weights."""
@@ -228,6 +266,7 @@ class FeatureLaw:
             weights,
             self.noisy,
             self.features_per_dim,
+            geometry=self.geometry,
         )
 
     def head(self, points: int) -> FeatureLaw:
@@ -248,19 +287,35 @@ class FeatureLaw:
             self.scales[chosen],
             self.noisy,
             self.features_per_dim,
+            self.geometry,
         )
+
+    def deviations(self, noise: float | FloatArray) -> FloatArray:
+        """σr of each atom (atoms,), or √(Σ s_j²r_j²) of several."""
+        return self.scales * noise if self.scales.ndim == 1 else np.sqrt(self.variances(noise**2))
+
+    def variances(self, squares: float | FloatArray) -> FloatArray:
+        """σ²v of each atom (atoms,), or Σ s_j²v_j of several."""
+        return self.scales**2 * squares if self.scales.ndim == 1 else self.scales**2 @ squares
 
     def scores(self, readout: Readout) -> Scores:
         """The score distributions of a readout, with every test metric."""
-        if np.shape(readout.weights) != self.noisy.shape or not np.all(np.isfinite(readout[0])):
+        directions = self.means.shape[1]
+        if np.shape(readout.weights) != (directions,) or not np.all(np.isfinite(readout[0])):
             raise InvalidInput(
-                f"scores: weights must be {len(self.noisy)} finite numbers (one a direction), "
+                f"scores: weights must be {directions} finite numbers (one a direction), "
                 f"got {readout.weights!r}"
             )
         real("scores", "bias", readout.bias)
-        real("scores", "noise", readout.noise, least=0)
+        if np.shape(readout.noise) != self.scales.shape[1:]:
+            raise InvalidInput(
+                f"scores: noise must be of shape {self.scales.shape[1:]} (one a covariance), "
+                f"got {readout.noise!r}"
+            )
+        for value in np.ravel(readout.noise):
+            real("scores", "noise", value, least=0)
         mean = self.means @ readout.weights + readout.bias
-        deviation = self.scales * readout.noise
+        deviation = self.deviations(readout.noise)
 
         def side(label: float) -> Mixture:
             chosen = self.labels == label

@@ -332,9 +332,13 @@ def coloured(owner: str, task: Task) -> str | None:
         return None
     return (
         f"{owner}: task must have white noise and a signal without a spread of its own "
-        "(noise=White(), signal_spread=None), got "
-        f"noise={_short(task.noise)}, signal_spread={_short(task.signal_spread)}"
+        f"(noise=White(), signal_spread=None), got {in_short(task)}"
     )
+
+
+def in_short(task: Task) -> str:
+    """Noise and spread of a task, in a line."""
+    return f"noise={_short(task.noise)}, signal_spread={_short(task.signal_spread)}"
 
 
 def require_white(owner: str, task: Task) -> None:

@@ -14,10 +14,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.model.classifiers import Classifier, Query, linear_law, refuse
+from sparsetoken.model import coloured
+from sparsetoken.model.classifiers import AnyQuery, Classifier, linear_law, other_noise, refuse
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
-from sparsetoken.model.task import Task, coloured
+from sparsetoken.model.task import Task, in_short
+from sparsetoken.model.task import coloured as not_white
 from sparsetoken.support.arrays import Array, FloatArray, floats
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
@@ -48,31 +50,36 @@ class Vectorized(Classifier):
         Attention()'
         """
         if trained_on is None:
-            return _coloured(task) or (None if task.uniform_places else _too_many_places(task))
+            why = _shared(task) or _coloured_places(task)
+            return why or (None if task.uniform_places else _too_many_places(task))
         if task.length != trained_on.length:
             return (
                 f"Vectorized: a trained readout must keep the length {trained_on.length} (one "
                 f"weight per position), got {task.length}"
             )
-        return _coloured(task)  # scores need no law
+        return (
+            _shared(task) or _coloured_places(task) or other_noise("Vectorized", task, trained_on)
+        )
 
     def features(self, tokens: Array, query: Array | None = None) -> Array:
         """(n, L, d) tokens to (n, L·d) features."""
         xp, tokens = floats(tokens)
         return xp.reshape(tokens, (tokens.shape[0], -1))
 
-    def law(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """One direction for uniform places, one coordinate per position with weights; exact."""
         refuse(self.possible(task))
         if not task.uniform_places:
             return self.law_by_position(task)
+        if not task.is_white:
+            return coloured.linear_law(task, 1 / math.sqrt(task.length), 1.0, task.length)
         return linear_law(task, 1 / math.sqrt(task.length), 1.0, features_per_dim=task.length)
 
-    def draft(self, task: Task, query: Query | None = None) -> FeatureLaw:
+    def draft(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """One coordinate per position, if sets of places are few: each is learned on its own."""
         refuse(self.possible(task))
         few = task.length <= _FEW_POSITIONS and not task.varies
-        if few and math.comb(task.length, task.fixed_sparsity) <= _FEW_SUBSETS:
+        if few and task.is_white and math.comb(task.length, task.fixed_sparsity) <= _FEW_SUBSETS:
             return self.law_by_position(task)
         return self.law(task)
 
@@ -89,10 +96,14 @@ class Vectorized(Classifier):
         return FeatureLaw.of_classes(task.prevalence, positive, negative, noisy, length)
 
     def draw(
-        self, task: Task, labels: FloatArray, rng: np.random.Generator, query: Query | None = None
+        self,
+        task: Task,
+        labels: FloatArray,
+        rng: np.random.Generator,
+        query: AnyQuery | None = None,
     ) -> Coordinates:
         """One coordinate per position, θ where the signal sits."""
-        refuse(_coloured(task))
+        refuse(_shared(task) or not_white("Vectorized", task))
         strength, sparsity = task.sample_signals(len(labels), rng)
         places = task.sample_places(len(labels), rng, sparsity) & (labels > 0)[:, None]
         means = np.reshape(strength, (-1, 1)) * places
@@ -100,14 +111,14 @@ class Vectorized(Classifier):
         return Coordinates(labels, means.astype(float), np.ones(len(labels)), noisy, task.length)
 
     def scores(
-        self, task: Task, readout: Readout, query: Query | None = None, *, seed: int = 0
+        self, task: Task, readout: Readout, query: AnyQuery | None = None, *, seed: int = 0
     ) -> Scores:
         """Test scores of a readout with one weight per position, or one for all of them alike.
 
         All sets of places are averaged over, or 2^15 random ones where there are more (drawn with
         the seed): then metrics have standard errors.
         """
-        refuse(_coloured(task))
+        refuse(_shared(task) or _coloured_places(task))
         if len(readout.weights) == 1:  # where the signal sits makes no difference
             return self.law(replace(task, places=None)).scores(readout)
         if len(readout.weights) != task.length:
@@ -135,10 +146,20 @@ class Vectorized(Classifier):
         )
 
 
-def _coloured(task: Task) -> str | None:
+def _coloured_places(task: Task) -> str | None:
+    """With weights of positions a readout differs from position to position."""
+    if task.is_white or task.uniform_places:
+        return None
+    return (
+        "Vectorized: places must be None (uniform) where noise is not white or signals have a "
+        f"spread, got weights with {in_short(task)}"
+    )
+
+
+def _shared(task: Task) -> str | None:
     """Side by side, tokens that share noise are features with coloured noise: no such law here."""
     if not task.token_correlation:
-        return coloured("Vectorized", task)
+        return None
     return (
         "Vectorized: token_correlation must be 0 (tokens that share noise, side by side, are "
         "features with coloured noise, for which this theory is not made), "

@@ -45,6 +45,7 @@ from sparsetoken.oracles.whitening import (
     SpreadPooled,
     check_one_signal,
     spread_error,
+    spread_refusal,
     whitened,
     whitened_length,
 )
@@ -93,9 +94,8 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     check_task("oracle_error", task)
     seed = whole("oracle_error", "seed", seed, least=0)
     check_classifier("oracle_error", classifier)
-    if task.has_spread and isinstance(classifier, Pooled):
-        check_one_signal("oracle_error", task)
-        return SpreadPooled(task).error()
+    if task.has_spread:
+        return _with_spread(classifier, task)
     task = whitened("oracle_error", task)
     return _oracle(classifier, task, seed).error(task.strength)
 
@@ -191,7 +191,7 @@ def signal_threshold(
         check_classifier(owner, classifier)
     if not task.is_white:
         if task.has_spread:
-            whitened(owner, task)  # refuses
+            raise spread_refusal(owner, task)
         white = replace(task, noise=White(), strength=1.0)
         strength = signal_threshold(white, classifier, error=error, seed=seed)
         length = whitened_length(task)
@@ -203,6 +203,18 @@ def signal_threshold(
     if classifier is None:
         return bayes_oracle(owner, task, seed).threshold(error)
     return _oracle(classifier, task, seed).threshold(error)
+
+
+@singledispatch
+def _with_spread(classifier: Classifier, task: Task) -> Estimate:
+    """The oracle error where signal tokens have a covariance of their own."""
+    raise spread_refusal("oracle_error", task)
+
+
+@_with_spread.register
+def _(classifier: Pooled, task: Task) -> Estimate:
+    check_one_signal("oracle_error", task)
+    return SpreadPooled(task).error()
 
 
 class Oracle(Protocol):

@@ -65,13 +65,18 @@ def whitened(owner: str, task: Task) -> Task:
     if task.is_white:
         return task
     if task.has_spread:
-        raise InvalidInput(
-            f"{owner}: signal_spread must be that of the noise (None): with another the best of "
-            "this kind is known only to lie between bayes_error(task, dim=) and "
-            f"oracle_error(task, Pooled()), got {task.signal_spread!r}"
-        )
+        raise spread_refusal(owner, task)
     same = replace(task, noise=White(), signal_spread=None)
     return same.weakened(whitened_length(task))
+
+
+def spread_refusal(owner: str, task: Task) -> InvalidInput:
+    """For what has no answer where signal tokens have a covariance of their own."""
+    return InvalidInput(
+        f"{owner}: signal_spread must be that of the noise (None): with another the best of this "
+        "kind is known only to lie between bayes_error(task, dim=) and "
+        f"oracle_error(task, Pooled()), got {task.signal_spread!r}"
+    )
 
 
 def check_one_signal(owner: str, task: Task) -> None:

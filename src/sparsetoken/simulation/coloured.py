@@ -148,6 +148,23 @@ def token_readout(
     return TokenReadout(on_signal, on_query, left, bias, pull, weighting, made_on)
 
 
+@singledispatch
+def weighting_of(classifier: Classifier) -> Weighting | None:
+    """How tokens are weighted by their scores before they are added; None where they are not."""
+    return None
+
+
+@weighting_of.register
+def _(classifier: classifiers.Attention) -> Weighting:
+    return classifier.weighting
+
+
+@weighting_of.register
+def _(classifier: classifiers.Pooled) -> Weighting:
+    return SOFTMAX  # without a query all scores are equal
+
+
+@singledispatch
 def readout_of_vectors(
     classifier: Classifier,
     task: Task,
@@ -157,12 +174,7 @@ def readout_of_vectors(
     bias: float,
 ) -> TokenReadout | PositionReadout | None:
     """The same from vectors, as tokens give them; None for a classifier unknown here."""
-    made_on = (task.noise, task.signal_spread)
-    if isinstance(classifier, vectorized.Vectorized):
-        rows = weights.reshape(task.length, -1)
-        squares = np.stack([(times(root, rows) ** 2).sum(axis=1) for root in layout.roots], axis=1)
-        return PositionReadout(rows @ layout.signal, squares, bias, made_on)
-    weighting = _weighting(classifier)
+    made_on, weighting = (task.noise, task.signal_spread), weighting_of(classifier)
     if weighting is None:
         return None
     frame = Frame(
@@ -175,11 +187,18 @@ def readout_of_vectors(
     )  # fmt: skip
 
 
-def _weighting(classifier: Classifier) -> Weighting | None:
-    """How a classifier weighs tokens by their scores; the mean is any weighting of equal ones."""
-    if isinstance(classifier, classifiers.Attention):
-        return classifier.weighting
-    return SOFTMAX if isinstance(classifier, classifiers.Pooled) else None
+@readout_of_vectors.register
+def _(
+    classifier: vectorized.Vectorized,
+    task: Task,
+    layout: Layout,
+    query: FloatArray | None,
+    weights: FloatArray,
+    bias: float,
+) -> PositionReadout:
+    rows = weights.reshape(task.length, -1)
+    squares = np.stack([(times(root, rows) ** 2).sum(axis=1) for root in layout.roots], axis=1)
+    return PositionReadout(rows @ layout.signal, squares, bias, (task.noise, task.signal_spread))
 
 
 @singledispatch
@@ -198,7 +217,7 @@ def draw_features(
 def _(
     classifier: Classifier, task: Task, labels: FloatArray, frame: Frame, source: Source
 ) -> Drawn:
-    weighting, rng, count = _weighting(classifier), source.rng, len(labels)
+    weighting, rng, count = weighting_of(classifier), source.rng, len(labels)
     assert weighting is not None
     size, pull = len(frame.signal), frame.pull
     sizes = np.empty((count, 2))

@@ -28,12 +28,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsetoken.model.classifiers import Query
+from sparsetoken.model.classifiers import AnyQuery, Query
 from sparsetoken.model.clouds import normal_cloud
 from sparsetoken.model.losses import FARTHEST_BIAS, Loss, balancing_bias
 from sparsetoken.model.protocol import Protocol, check_task
 from sparsetoken.model.task import Task, require_white
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.theory.coloured_alignment import coloured_query
 from sparsetoken.theory.query_spread import NORMALS, doses_and_powers, spread_queries
 
 
@@ -87,7 +88,7 @@ def _free_tokens(task: Task) -> float:
     return (1 - task.token_correlation) * (task.length - 1)
 
 
-def align(task: Task, protocol: Protocol) -> Query:
+def align(task: Task, protocol: Protocol) -> AnyQuery:
     """The query that stages 1–3 learn, in the limit of many dimensions.
 
     ⟨q, ξ⟩ → −k(A + Bm) and ‖q‖ → k √(A² + 2ABm + B²ω² + N²), with the quantities of the module
@@ -105,7 +106,9 @@ def align(task: Task, protocol: Protocol) -> Query:
     Query
         `.overlap` ⟨q, ξ⟩, `.norm` ‖q‖, `.cosine` and `.sharpness` β‖q‖. The cosine may be negative:
         with rare or frequent positives the bias step can turn the query away from the signal. It is
-        0 for a query of zero (length 1: there is nothing to attend to).
+        0 for a query of zero (length 1: there is nothing to attend to). Where noise is not white or
+        the signal has a spread, a `ColouredQuery`, which also says how the query lies in the
+        spectrum (`theory/coloured_alignment.py`).
 
     Raises
     ------
@@ -119,7 +122,8 @@ def align(task: Task, protocol: Protocol) -> Query:
     (0.947565, 0.700352)
     """
     check_task("align", task)
-    require_white("align", task)
+    if not task.is_white:
+        return coloured_query(task, protocol)
     at = _limits(task, protocol)
     k = protocol.query_step * protocol.inverse_temperature / task.length
     along = at.a + at.b * at.m

@@ -26,8 +26,8 @@ from sparsetoken.support.checks import real
 from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
 from sparsetoken.theory import newton
 from sparsetoken.theory.capacity import separability_threshold
-from sparsetoken.theory.fit import Fit
-from sparsetoken.theory.saddle import Saddle, equations, square_solution, starting_point, unpacked
+from sparsetoken.theory.fit import Fit, problem_of, unpacked
+from sparsetoken.theory.saddle import Saddle, equations, square_solution
 
 _AIM = 1e-11  # where Newton stops: one more step would only stir the rounding
 _SHORTEST_WARM = 0.2  # step from a fit nearby; if none so long helps, it was not near
@@ -132,30 +132,29 @@ def solve_many(
     for chosen in (np.flatnonzero(np.isfinite(samples)), np.flatnonzero(np.isinf(samples))):
         for start in range(0, len(chosen), _BATCH):
             part = chosen[start : start + _BATCH]
-            problem = Saddle(law.compressed, loss, ridges[part], samples[part])
+            problem = problem_of(law.compressed, loss, ridges[part], samples[part])
             begin = [starts[index] for index in part.tolist()] if starts else []
             fits.update(zip(part.tolist(), _solve_batch(law, problem, begin), strict=True))
     return [fits[index] for index in range(len(ridges))]
 
 
-def _solve_batch(law: FeatureLaw, problem: Saddle, near: Sequence[Fit]) -> Iterator[Fit]:
+def _solve_batch(law: FeatureLaw, problem: newton.Problem, near: Sequence[Fit]) -> Iterator[Fit]:
     """On the compressed law, cold or from fits nearby; certified on the refined one."""
     warm = bool(near) and all(problem.population == np.isinf(fit.samples_per_dim) for fit in near)
-    start = np.array([fit.state for fit in near]) if warm else starting_point(problem)
+    start = np.array([fit.state for fit in near]) if warm else problem.start()
     shortest = _SHORTEST_WARM if warm else newton.SHORTEST
     states, residuals, counts = newton.newton(problem, start, _AIM, shortest)
     lost = np.flatnonzero(warm & ~(residuals <= newton.CERTIFIED))
     if len(lost):  # begun too far away
         some = problem.subset(lost)
-        states[lost], residuals[lost], more = newton.newton(some, starting_point(some), _AIM)
+        states[lost], residuals[lost], more = newton.newton(some, some.start(), _AIM)
         counts[lost] += more
     if law.refined is not law.compressed:
         problem = replace(problem, law=law.refined)
         states, residuals, more = newton.newton(problem, states, _AIM)
         counts = counts + more
     for index in np.flatnonzero(~(residuals <= newton.CERTIFIED)):
-        routes = (newton.population_minimum,) if problem.population else newton.OTHER_ROUTES
-        for route in routes:
+        for route in newton.other_routes(problem):
             state, residual, count = route(problem.subset(np.array([index])), _AIM)
             counts[index] += count[0]
             if residual[0] <= newton.CERTIFIED:
@@ -199,6 +198,8 @@ def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
     ridges = np.array([real("solve_square", "ridge", ridge, least=0)])
     samples = np.array([real("solve_square", "samples_per_dim", samples_per_dim, above=0)])
     loss = Square()
+    if law.geometry is not None:
+        raise InvalidInput("solve_square: law must have white noise (geometry None); use solve")
     _refuse_without_minimiser(law, loss, ridges, samples)
     problem = Saddle(law.refined, loss, ridges, samples)
     state = square_solution(problem)
@@ -207,7 +208,11 @@ def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
 
 
 def _certified(
-    law: FeatureLaw, problem: Saddle, states: FloatArray, residuals: FloatArray, counts: IntArray
+    law: FeatureLaw,
+    problem: newton.Problem,
+    states: FloatArray,
+    residuals: FloatArray,
+    counts: IntArray,
 ) -> Iterator[Fit]:
     """The fits; a residual above the tolerance raises."""
     for index, state in enumerate(states):
@@ -219,7 +224,7 @@ def _certified(
                 f"{newton.CERTIFIED:g} is required ({problem.loss!r}, ridge={ridge:g}, "
                 f"samples_per_dim={samples:g})"
             )
-        solution = unpacked(state, len(law.noisy))
+        solution = unpacked(law, state)
         yield Fit(law, problem.loss, ridge, samples, *solution, residual, count)
 
 

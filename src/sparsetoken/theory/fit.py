@@ -21,7 +21,8 @@ from sparsetoken.model.losses import Loss
 from sparsetoken.model.scores import Scores
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.estimate import Estimate
-from sparsetoken.theory.saddle import LEAST_NOISE, Saddle, equations, unpacked
+from sparsetoken.theory.saddle import LEAST_NOISE, Saddle
+from sparsetoken.theory.several import SeveralSaddle, norm_of
 
 _SOME_POINTS = 512  # of a sampled law, on which the standard error of a training loss is found
 
@@ -34,6 +35,29 @@ class Gap(NamedTuple):
     train_loss: float
 
 
+def problem_of(
+    law: FeatureLaw, loss: Loss, ridge: FloatArray, alpha: FloatArray
+) -> Saddle | SeveralSaddle:
+    """The equations of fits to samples of a law."""
+    kind = Saddle if law.geometry is None else SeveralSaddle
+    return kind(law, loss, ridge, alpha)
+
+
+Part = float | FloatArray
+
+
+def unpacked(law: FeatureLaw, state: FloatArray) -> tuple[FloatArray, float, Part, Part]:
+    """w, b, ρ and χ of one state (w, b, log ρ, log χ), or (w, b) in the population limit; with a
+    geometry M, b, r_j and χ_j."""
+    size = law.means.shape[1]
+    weights, bias, logs = state[:size].copy(), float(state[size]), state[size + 1 :]
+    if law.geometry is None:
+        rest, chi = np.exp(logs) if len(logs) else (0.0, 0.0)
+        return weights, bias, float(rest), float(chi)
+    noise, chis = np.exp(logs[: len(law.noisy)]), np.exp(logs[len(law.noisy) :])
+    return weights, bias, noise, chis if len(chis) else np.zeros_like(noise)
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """The fitted readout and what it achieves, in the limit.
@@ -42,7 +66,9 @@ class Fit:
     of `law.refined`: of the law itself if that has at most 4096 atoms, else of one or two thousand
     atoms with the same moments, and `gap` says what that costs. `iterations` counts evaluations.
     Numbers of a sampled law carry a standard error. `weights` are the coordinates w_k,
-    `rest` is ρ, `noise` is r, `susceptibility` is χ (0 in the population limit).
+    `rest` is ρ, `noise` is r, `susceptibility` is χ (0 in the population limit). Where noise has
+    several covariances (`law.geometry`) `weights` are M = Dᵀw, `rest` and `noise` both the r_j, and
+    `susceptibility` the χ_j, shape (J,).
 
     >>> from sparsetoken import Pooled, Square, Task, solve
     >>> fit = solve(Pooled().law(Task(length=4, sparsity=1, strength=6.0)), Square(), 0.1, 5.0)
@@ -56,8 +82,8 @@ class Fit:
     samples_per_dim: float
     weights: FloatArray
     bias: float
-    rest: float
-    susceptibility: float
+    rest: float | FloatArray
+    susceptibility: float | FloatArray
     residual: float
     iterations: int
 
@@ -69,26 +95,34 @@ class Fit:
         return f"mean of {self.loss!r} + ({self.ridge:g}/2)·|w|², bias not penalised"
 
     @property
-    def noise(self) -> float:
-        """r: norm of the readout on everything the features' noise reaches."""
+    def noise(self) -> float | FloatArray:
+        """r: norm of the readout on everything the features' noise reaches; (J,) r_j of several."""
+        if self.law.geometry is not None:
+            return self.rest
         return float(np.sqrt(self.rest**2 + self.weights**2 @ self.law.noisy))
 
     @property
     def norm(self) -> float:
         """‖w‖, the norm of the whole readout."""
+        problem = self.problem(self.law.refined)
+        if isinstance(problem, SeveralSaddle):
+            return norm_of(problem, self.state[None])
         return float(np.sqrt(self.rest**2 + self.weights @ self.weights))
 
     @property
     def state(self) -> FloatArray:
         """The solution as the solver has it: (w, b, log ρ, log χ), or (w, b) in the limit."""
-        wb = np.append(self.weights, self.bias)
-        if np.isinf(self.samples_per_dim):
-            return wb
-        return np.append(wb, np.log([self.rest, self.susceptibility]))
+        wb, population = np.append(self.weights, self.bias), np.isinf(self.samples_per_dim)
+        if self.law.geometry is not None:
+            chi = np.empty(0) if population else self.susceptibility
+            return np.concatenate([wb, np.log(self.rest), np.log(chi)])
+        logs = np.log(np.array([self.rest, self.susceptibility], dtype=float))
+        return wb if population else np.append(wb, logs)
 
-    def problem(self, law: FeatureLaw) -> Saddle:
+    def problem(self, law: FeatureLaw) -> Saddle | SeveralSaddle:
         """The equations of this fit on a law: its own, or a smaller one."""
-        return Saddle(law, self.loss, np.array([self.ridge]), np.array([self.samples_per_dim]))
+        ridge, samples = np.array([self.ridge]), np.array([self.samples_per_dim])
+        return problem_of(law, self.loss, ridge, samples)
 
     @property
     def readout(self) -> Readout:
@@ -127,8 +161,8 @@ class Fit:
 
     def _training_losses(self, law: FeatureLaw) -> FloatArray:
         """E ℓ(prox(ω; V)) of every atom."""
-        deviation = law.scales * max(self.noise, LEAST_NOISE)
-        variance = law.scales**2 * self.susceptibility
+        deviation = law.deviations(np.maximum(self.noise, LEAST_NOISE))
+        variance = law.variances(self.susceptibility)
         return self.loss.mean_value(self._margins(law), deviation, variance)
 
     def _train_loss_error(self) -> float:
@@ -140,11 +174,11 @@ class Fit:
     @cached_property
     def train_error(self) -> Estimate:
         """Fraction of training samples on the wrong side."""
-        if self.susceptibility == 0.0:
+        if np.isinf(self.samples_per_dim):
             return self.test_error
         law = self.law
-        reach = law.scales**2 * self.susceptibility * float(self.loss.slope(0.0))
-        return law.average(ndtr((reach - self._margins(law)) / (law.scales * self.noise)))
+        reach = law.variances(self.susceptibility) * float(self.loss.slope(0.0))
+        return law.average(ndtr((reach - self._margins(law)) / law.deviations(self.noise)))
 
     @cached_property
     def gap(self) -> Gap:
@@ -155,9 +189,9 @@ class Fit:
         """
         if self.law.refined is self.law:
             return Gap(self.residual, 0.0, 0.0)
-        g, jacobian = equations(self.problem(self.law), self.state[None])
+        g, jacobian = self.problem(self.law).equations(self.state[None])
         state = self.state + np.linalg.solve(jacobian[0], -g[0])
-        weights, bias, rest, chi = unpacked(state, len(self.weights))
+        weights, bias, rest, chi = unpacked(self.law, state)
         moved = replace(self, weights=weights, bias=bias, rest=rest, susceptibility=chi)
         return Gap(
             float(np.abs(g).max()),

@@ -37,7 +37,7 @@ from sparsetoken.model.law import FeatureLaw
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.theory.fit import Fit
-from sparsetoken.theory.saddle import LEAST_NOISE, equations
+from sparsetoken.theory.saddle import LEAST_NOISE
 
 # Quadrature: equidistant nodes of the noise (the more the fewer atoms there are to blur a kink),
 # Hermite polynomials, nodes in t. Twice as many change standard deviations by 2 % at most, with
@@ -79,7 +79,7 @@ def _resolved(fit: Fit) -> tuple[Fit, float]:
     Where a vast ridge leaves scores of size r ≪ 1 around the bias, losses are straight: w, ρ and χ
     go like 1/λ, the bias stays, and so do log ρ and the bias's fluctuations.
     """
-    ratio = _LEAST_RESOLVED / max(fit.noise, 1e-300)
+    ratio = _LEAST_RESOLVED / max(float(fit.noise), 1e-300)
     if ratio <= 1:
         return fit, 1.0
     larger = replace(
@@ -105,7 +105,7 @@ class _Response:
 
 def _response(fit: Fit, law: FeatureLaw) -> _Response:
     """From the Jacobian of the scale-free equations, whose rows are gradients of S, rescaled."""
-    _, jacobians = equations(fit.problem(law), fit.state[None])
+    _, jacobians = fit.problem(law).equations(fit.state[None])
     size = len(law.noisy)
     rho, chi, alpha = fit.rest, fit.susceptibility, fit.samples_per_dim
     r = fit.noise

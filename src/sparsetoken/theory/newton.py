@@ -8,12 +8,15 @@ the route, a solution is certified by the scale-free residual, never by the size
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from sparsetoken.support.arrays import FloatArray, IntArray
-from sparsetoken.theory.saddle import Point, Saddle, equations, start_at_the_bias, starting_point
+from sparsetoken.theory.saddle import Point, Saddle, equations, starting_point
+from sparsetoken.theory.several import SeveralSaddle
 
 CERTIFIED = 1e-9  # largest residual of a solution
 LONGEST_LOG_STEP = 1.5
@@ -22,10 +25,11 @@ SHORTEST = 1e-9  # part of a step that is tried
 _RARE_SHARE = 0.05  # of a class: from there on cold starts are safe
 
 Solved = tuple[FloatArray, FloatArray, IntArray]  # states, residuals, evaluations
+Problem = Saddle | SeveralSaddle
 
 
 def newton(
-    problem: Saddle, state: FloatArray, tolerance: float, shortest: float = SHORTEST
+    problem: Problem, state: FloatArray, tolerance: float, shortest: float = SHORTEST
 ) -> Solved:
     """Damped Newton on all problems at once: states, max|g| and evaluations of each.
 
@@ -34,7 +38,7 @@ def newton(
     """
     state = state.copy()
     with np.errstate(all="ignore"):  # whatever a start gives, the residual certifies the end
-        g, jacobian = equations(problem, state)
+        g, jacobian = problem.equations(state)
     count = np.ones(len(state), dtype=np.intp)
     alive = np.ones(len(state), dtype=bool)
     for _ in range(MOST_STEPS):
@@ -45,14 +49,14 @@ def newton(
         usable = np.isfinite(step).all(axis=1)
         alive[active[~usable]] = False
         active, step = active[usable], step[usable]
-        if not problem.population:  # the last two unknowns are logarithms
-            longest = np.abs(step[:, -2:]).max(axis=1)
+        if problem.logarithms:
+            longest = np.abs(step[:, -problem.logarithms :]).max(axis=1)
             step *= np.minimum(1.0, LONGEST_LOG_STEP / np.maximum(longest, 1e-300))[:, None]
         length = 1.0
         while len(active) and length > shortest:
             trial = state[active] + length * step
             with np.errstate(all="ignore"):  # a wild trial may overflow: it is then refused
-                new_g, new_jacobian = equations(problem.subset(active), trial)
+                new_g, new_jacobian = problem.subset(active).equations(trial)
             count[active] += 1
             size = np.linalg.norm(new_g, axis=1)
             better = size < (1 - 1e-4 * length) * np.linalg.norm(g[active], axis=1)
@@ -65,7 +69,7 @@ def newton(
     return state, np.abs(g).max(axis=1), count
 
 
-def continuation(problem: Saddle, tolerance: float) -> Solved:
+def continuation(problem: Problem, tolerance: float) -> Solved:
     """One problem by way of larger ridges, for the few on which Newton's cold start gets stuck.
 
     Under a ridge so large that w is small, the bias alone balances the classes. From there
@@ -73,10 +77,10 @@ def continuation(problem: Saddle, tolerance: float) -> Solved:
     extrapolated, starting the next. Returns what `newton` does.
     """
     target = float(problem.ridge[0])
-    size = float(problem.law.weights @ problem.law.scales**2)  # of κ̂, what a ridge is added to
+    size = problem.size  # of κ̂, what a ridge is added to
     ridge, floor = max(target, 1e4 * size), 1e-14 * size  # the floor stands for no ridge
     rung = replace(problem, ridge=np.array([ridge]))
-    state, residual, count = newton(rung, start_at_the_bias(rung), tolerance)
+    state, residual, count = newton(rung, rung.start_at_the_bias(), tolerance)
     slope, factor = np.zeros_like(state), 10.0  # ∂state/∂log ridge
     while residual[0] <= CERTIFIED and ridge > target and factor > 1.001:
         lower = max(ridge / factor, target) if ridge > floor else target
@@ -145,7 +149,7 @@ def from_population(problem: Saddle, tolerance: float) -> Solved:
     return state, residual, first + second
 
 
-def through_prevalence(problem: Saddle, tolerance: float) -> Solved:
+def through_prevalence(problem: Problem, tolerance: float) -> Solved:
     """One problem with very unequal classes by way of less unequal ones; as `newton` returns it.
 
     The rarer class's share falls by factors of four from 5 % to its own, each solution,
@@ -155,14 +159,14 @@ def through_prevalence(problem: Saddle, tolerance: float) -> Solved:
     law, share = problem.law, min(problem.law.prevalence, 1 - problem.law.prevalence)
     count = np.zeros(1, dtype=np.intp)
     if share > _RARE_SHARE / 4:
-        return starting_point(problem), np.full(1, np.inf), count
+        return problem.start(), np.full(1, np.inf), count
     steps = math.ceil(math.log(_RARE_SHARE / share) / math.log(4.0))
     path: list[FloatArray] = []
     for rare in np.geomspace(_RARE_SHARE, share, steps + 1):
         prevalence = rare if law.prevalence < 0.5 else 1 - rare
         easier = law if rare == share else law.with_prevalence(float(prevalence))
         rung = replace(problem, law=easier)
-        start = 2 * path[-1] - path[-2:][0] if path else starting_point(rung)
+        start = 2 * path[-1] - path[-2:][0] if path else rung.start()
         state, residual, more = newton(rung, start, tolerance)
         count = count + more
         if not residual[0] <= CERTIFIED:
@@ -171,7 +175,16 @@ def through_prevalence(problem: Saddle, tolerance: float) -> Solved:
     return state, residual, count
 
 
-OTHER_ROUTES = (through_prevalence, from_population, continuation)
+Route = Callable[[Any, float], Solved]
+
+
+def other_routes(problem: Problem) -> tuple[Route, ...]:
+    """What to try, in this order, where Newton's cold start gets stuck."""
+    if isinstance(problem, SeveralSaddle):
+        return (through_prevalence, continuation)
+    if problem.population:
+        return (population_minimum,)
+    return (through_prevalence, from_population, continuation)
 
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from sparsetoken.model.classifiers import Classifier, Query
+from sparsetoken.model.classifiers import AnyQuery, Classifier
 from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
@@ -48,7 +48,7 @@ class Prediction(Fit):
     task: Task
     classifier: Classifier
     protocol: Protocol
-    query: Query | None
+    query: AnyQuery | None
 
     @property
     def fit(self) -> Fit:
@@ -70,7 +70,9 @@ class Prediction(Fit):
         why = self.classifier.possible(other_task, trained_on=self.task)
         if why is not None:
             raise InvalidInput(f"Prediction: on(other_task): {why}")
-        return self.classifier.frozen(self.query).scores(other_task, self.readout)
+        if other_task.is_white:
+            return self.classifier.frozen(self.query).scores(other_task, self.readout)
+        return self.classifier.scores(other_task, self.readout, self.query)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,14 +42,30 @@ class Saddle:
         """Whether these are population limits, α = ∞: all problems of a batch are, or none."""
         return bool(np.isinf(self.alpha[0]))
 
+    @property
+    def logarithms(self) -> int:
+        """How many of the unknowns are logarithms: the last."""
+        return 0 if self.population else 2
+
     def subset(self, chosen: IntArray) -> Saddle:
         return Saddle(self.law, self.loss, self.ridge[chosen], self.alpha[chosen])
 
+    def equations(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Residuals and their derivatives, as the function below has them."""
+        return equations(self, state)
 
-def unpacked(state: FloatArray, directions: int) -> tuple[FloatArray, float, float, float]:
-    """w, b, ρ and χ of one state (w, b, log ρ, log χ), or (w, b) in the population limit."""
-    rest, chi = np.exp(state[-2:]) if len(state) > directions + 1 else (0.0, 0.0)
-    return state[:directions].copy(), float(state[directions]), float(rest), float(chi)
+    @property
+    def size(self) -> float:
+        """What a ridge is added to: the features' variance."""
+        return float(self.law.weights @ self.law.scales**2)
+
+    def start(self) -> FloatArray:
+        """A cold start."""
+        return starting_point(self)
+
+    def start_at_the_bias(self) -> FloatArray:
+        """Another, for large ridges and very unequal classes."""
+        return start_at_the_bias(self)
 
 
 def square_solution(problem: Saddle) -> FloatArray:

@@ -1,0 +1,259 @@
+r"""Features of tokens whose noise is not white, or whose signal is a cloud (docs/theory.md).
+
+A query q = A(Σ)ξ + noise with covariance B²(Σ)/d gives noise tokens the score σ₀g, σ₀² = qᵀΣq, and
+signal tokens θ⟨q,ξ⟩ + σ₁g, σ₁² = qᵀCq. With a the attention and v the places of the signal,
+
+    f = θ⟨a,v⟩ ξ + (Σ_noise a_l g_l) Σq/σ₀ + (Σ_signal a_l g_l) Cq/σ₁ + s₀Σ′^½z + s₁C′^½z′,
+
+s₀² = Σ_noise a_l², s₁² = Σ_signal a_l²: two covariances, off each of which its own direction is
+taken. Where C = cΣ both are one, with s² = s₀² + c s₁² and, u = Σq/σ₀, o = ⟨q,ξ⟩/σ₀,
+
+    f = ⟨a, scores/σ₀⟩ u + nθ⟨a,v⟩ (ξ − ou)/n + sΣ′^½z,
+
+n = ‖ξ − ou‖, so that white noise has the coordinates of `attention.py`. The mean token, and all
+tokens side by side, have one direction, ξ, and nothing is taken off.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsetoken.model.attention import Making, cloud_law, drawn, tail_cloud
+from sparsetoken.model.covariances import JointSpectrum
+from sparsetoken.model.geometry import Geometry, SpectralGeometry
+from sparsetoken.model.law import Coordinates, FeatureLaw
+from sparsetoken.model.task import Task
+from sparsetoken.model.weightings import Weighting
+from sparsetoken.support.arrays import FloatArray
+
+_LEAST_SCALE = (
+    1e-6  # in place of one that vanishes: a token without noise that is attended to alone
+)
+
+
+@dataclass(frozen=True)
+class ColouredQuery:
+    """A query by what it is on the spectrum of the noise: A(x)ξ + noise of covariance B²(x)/d.
+
+    `overlap` ⟨q, ξ⟩, `norm` ‖q‖, `sharpness` β‖q‖ and `cosine` as of a `Query`; `signal` and
+    `noise` are A and B² of q/‖q‖ on the atoms of the task's joint spectrum.
+
+    >>> query = ColouredQuery(0.3, 0.5, 1.0, signal=(0.6, 0.6), noise=(0.64, 0.64))
+    >>> query.cosine
+    0.6
+    """
+
+    overlap: float
+    norm: float
+    sharpness: float
+    signal: tuple[float, ...]
+    noise: tuple[float, ...]
+
+    @property
+    def cosine(self) -> float:
+        return self.overlap / self.norm if self.norm > 0 else 0.0
+
+
+def generic_query(task: Task, cosine: float, sharpness: float) -> ColouredQuery:
+    """c ξ + √(1−c²) g with g ~ N(0, I/d): a query that knows nothing of the noise."""
+    joint = _joint(task)
+    ones = (1.0,) * len(joint.density)
+    signal, noise = (tuple(part * one for one in ones) for part in (cosine, 1 - cosine**2))
+    return ColouredQuery(cosine, 1.0, sharpness, signal, noise)
+
+
+def linear_law(task: Task, share: float, unit: float, features_per_dim: int = 1) -> FeatureLaw:
+    """Along ξ a positive sample lies at θR·share; of its noise, of variance `unit`, the part
+    (L−R)/L is that of noise tokens and R/L that of signal tokens."""
+    atoms, joint = task.signals, _joint(task)
+    part = atoms.sparsities / task.length
+    means = (atoms.strengths * atoms.sparsities * share)[:, None]
+    scales = _scales(joint, unit * (1 - part), unit * part)
+    none = _scales(joint, np.array([unit]), np.zeros(1))
+    geometry = linear_geometry(task)
+    return FeatureLaw.of_classes(
+        task.prevalence,
+        (means, scales, atoms.weights),
+        ([[0.0]], none, [1.0]),
+        np.ones((geometry.covariances, 1), dtype=bool),
+        features_per_dim,
+        geometry=geometry,
+    )
+
+
+def linear_coordinates(
+    task: Task, labels: FloatArray, share: float, unit: float, rng: np.random.Generator
+) -> Coordinates:
+    """Draws of the same."""
+    strength, sparsity = task.sample_signals(len(labels), rng)
+    ones = np.where(labels > 0, sparsity, 0.0) / task.length
+    scales = _scales(_joint(task), unit * (1 - ones), unit * ones)
+    geometry = linear_geometry(task)
+    means = (strength * share * task.length * ones)[:, None]
+    noisy = np.ones((geometry.covariances, 1), dtype=bool)
+    return Coordinates(labels, means, scales, noisy, geometry=geometry)
+
+
+def linear_geometry(task: Task) -> Geometry:
+    """ξ alone."""
+    joint = _joint(task)
+    return SpectralGeometry(_values(joint), joint.density, joint.share[:, None, None])
+
+
+class Frame(NamedTuple):
+    """A query as scores see it, and the directions that features then have."""
+
+    overlap: float  # ⟨q, ξ⟩, of a query of norm 1
+    noise: float  # σ₀
+    signal: float  # σ₁
+    ratio: float | None  # c of C = cΣ; None for two covariances
+    lean: float  # n
+    geometry: Geometry
+    noisy: NDArray[np.bool_]  # (J, K)
+
+
+def frame(task: Task, query: ColouredQuery) -> Frame:
+    """The directions of features under a query."""
+    joint = _joint(task)
+    density, share = joint.density, joint.share
+    along, across = np.array(query.signal), np.array(query.noise)
+    square = share * along**2 + density * across  # of q, on the atoms
+    overlap = float(share @ along)
+    noise, signal = (math.sqrt(float(x @ square)) for x in (joint.noise, joint.signal))
+    columns = {
+        "xi": lambda x: share * along * x,  # ⟨ξ, xq⟩
+        "query": lambda x: square * x,  # ⟨q, xq⟩
+    }
+    u = joint.noise / noise if noise > 0 else np.zeros_like(joint.noise)
+    if joint.is_proportional:
+        mixed, own = columns["xi"](u), columns["query"](u * u)
+        lean_towards = overlap / noise if noise > 0 else 0.0
+        rest = share - 2 * lean_towards * mixed + lean_towards**2 * own  # of ξ − ou
+        total = float(rest.sum())
+        lean = math.sqrt(total) if total > 1e-14 else 0.0
+        inverse = 1 / lean if lean else 0.0
+        gram = np.empty((len(density), 2, 2))
+        gram[:, 0, 0], gram[:, 1, 1] = own, rest * inverse**2
+        gram[:, 0, 1] = gram[:, 1, 0] = (mixed - lean_towards * own) * inverse
+        noisy = np.array([[False, True]])
+        geometry = SpectralGeometry(_values(joint), density, gram)
+        return Frame(overlap, noise, signal, joint.ratio, lean, geometry, noisy)
+    c = joint.signal / signal if signal > 0 else np.zeros_like(joint.signal)
+    gram = np.empty((len(density), 3, 3))
+    for i, left in enumerate((u, c)):
+        for j, right in enumerate((u, c)):
+            gram[:, i, j] = columns["query"](left * right)
+        gram[:, i, 2] = gram[:, 2, i] = columns["xi"](left)
+    gram[:, 2, 2] = share
+    noisy = np.array([[False, True, True], [True, False, True]])
+    geometry = SpectralGeometry(_values(joint), density, gram)
+    return Frame(overlap, noise, signal, None, 1.0, geometry, noisy)
+
+
+def coordinates(
+    noise: NDArray[Any],
+    positive: NDArray[Any],
+    task: Task,
+    at: Frame,
+    sharpness: float,
+    weighting: Weighting,
+) -> tuple[FloatArray, FloatArray]:
+    """Means (n, K) and scales (n, J) from `task.normals` normals a sample and the classes.
+
+    As `attention_coordinates` for white noise: the first L normals are the tokens' noise along the
+    query, the first R tokens of a positive sample (1, else 0) carry the signal.
+    """
+    scores, extra = noise[:, : task.length], noise[:, task.length :]
+    shared = task.token_correlation
+    if shared:
+        scores *= math.sqrt(1 - shared)
+        scores += math.sqrt(shared) * extra[:, :1]
+    strength, sparsity = task.signal_at(extra)
+    carries = np.arange(task.length) < np.reshape(sparsity, (-1, 1))
+    carries = carries & (positive[:, None] > 0)
+    shift = np.reshape(strength, (-1, 1)) * at.overlap * carries
+    total = at.noise * scores
+    np.copyto(total, at.signal * scores, where=carries)
+    total += shift
+    weights = weighting.weights(sharpness * total)
+    square = weights * weights
+    held, caught = (np.where(carries, part, 0.0).sum(axis=1) for part in (square, weights))
+    free = np.maximum(square.sum(axis=1) - held, 0.0)
+    across = at.lean * strength * caught
+    if at.ratio is not None:
+        along = np.einsum("nl,nl->n", weights, total) / (at.noise or 1.0)
+        variance = free + at.ratio * held
+        if shared:
+            variance = shared + (1 - shared) * variance
+        means = np.column_stack([along, across])
+        return means, np.maximum(np.sqrt(variance), _LEAST_SCALE)[:, None]
+    pulled = weights * scores
+    by_signal = np.where(carries, pulled, 0.0).sum(axis=1)
+    means = np.column_stack([pulled.sum(axis=1) - by_signal, by_signal, across])
+    return means, np.sqrt(np.column_stack([free, held]))
+
+
+def attention_law(
+    task: Task,
+    query: ColouredQuery,
+    weighting: Weighting,
+    seed: int = 0,
+    points: int | None = None,
+) -> FeatureLaw:
+    """The law of attention as atoms, from quasi-random token noise."""
+    making, at = _making(task, query, weighting)
+    return cloud_law(task, making, at.noisy, at.geometry, seed, points)
+
+
+def tail_law(task: Task, query: ColouredQuery, weighting: Weighting) -> FeatureLaw:
+    """The same, rare samples drawn more often."""
+    making, at = _making(task, query, weighting)
+    return tail_cloud(task, making, at.noisy, at.geometry)
+
+
+def draw_coordinates(
+    task: Task,
+    labels: FloatArray,
+    query: ColouredQuery,
+    weighting: Weighting,
+    rng: np.random.Generator,
+) -> Coordinates:
+    """Means (n, K) and scales (n, J) of n samples with these labels."""
+    making, at = _making(task, query, weighting)
+    means, scales = drawn(task, labels, making, rng)
+    return Coordinates(labels, means, scales, at.noisy, geometry=at.geometry)
+
+
+cached_attention_law = lru_cache(maxsize=16)(attention_law)
+
+
+def _making(task: Task, query: ColouredQuery, weighting: Weighting) -> tuple[Making, Frame]:
+    at = frame(task, query)
+    return (
+        partial(coordinates, task=task, at=at, sharpness=query.sharpness, weighting=weighting),
+        at,
+    )
+
+
+def _joint(task: Task) -> JointSpectrum:
+    joint = task.joint_spectrum
+    assert joint is not None
+    return joint
+
+
+def _values(joint: JointSpectrum) -> FloatArray:
+    """(J, atoms): Σ alone where C is proportional to it."""
+    return np.array([joint.noise] if joint.is_proportional else [joint.noise, joint.signal])
+
+
+def _scales(joint: JointSpectrum, noise: FloatArray, signal: FloatArray) -> FloatArray:
+    """(n, J) from the variances that noise tokens and signal tokens give."""
+    if not joint.is_proportional:
+        return np.sqrt(np.column_stack([np.maximum(noise, 0.0), signal]))
+    return np.maximum(np.sqrt(noise + joint.ratio * signal), _LEAST_SCALE)[:, None]
