@@ -24,23 +24,23 @@ ROOMS = {
     "model": (
         "signals places noise covariances task weightings clouds envelopes losses cuts scores "
         "compression geometry law attention coloured classifiers vectorized names protocol queries "
-        "words"
+        "layout coloured_queries words"
     ).split(),
     "theory": (
         "query_spread coloured_alignment alignment capacity saddle several newton fit asymptotics "
         "fluctuations training_sets finite_size prediction"
     ).split(),
     "oracles": (
-        "thresholds exact linear laws extremes symmetric attention bayes posterior oracle "
-        "learning_data learning_equation bayes_learning "
+        "thresholds exact linear laws extremes symmetric attention bayes posterior whitening "
+        "oracle learning_data prior learning_equation bayes_learning "
         "detection regret"
     ).split(),
     "fitting": (
         "algebra objective newton interior fit calibration separability groups low_rank joint"
     ).split(),
     "simulation": (
-        "devices outcome settings reduced tokens spiked message_passing results experiment "
-        "universality"
+        "devices gram pooling outcome settings coloured reduced tokens spiked message_passing "
+        "results experiment universality"
     ).split(),
     "simulation/architectures": "models training".split(),
     "studies": (
