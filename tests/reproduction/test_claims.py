@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -210,6 +212,42 @@ def test_a_claim_and_its_rules(name, tmp_path):
         assert claim.judge(wrong(table)).verdict == "fails"
     figures.save(figures.panels(table, claim.panels), tmp_path / "figure")
     assert b"/FontFile2" in (tmp_path / "figure.pdf").read_bytes()  # fonts are embedded
+
+
+class Asked(Exception):
+    """What a claim asks first."""
+
+
+SYMBOLS = {"length": "L", "sparsity": "R", "strength": "θ", "prevalence": "π", "ridge": "λ"}
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_the_report_names_what_every_panel_was_computed_for(name):
+    """Each panel has words; what all questions of the claim have in common is in them."""
+    claim = CLAIMS.make(name)
+    words, panels = claim.settings(), {panel.name for panel in claim.panels}
+    assert set(words) - {""} <= panels and ("" in words or set(words) == panels)
+
+    def ask(questions):
+        raise Asked(questions)
+
+    with pytest.raises(Asked) as asked:
+        claim.compute(SCALES["tiny"], ask)
+    (questions,) = asked.value.args
+    parameters = [question.parameters() for question in questions]
+    fitted = any(row["kind"] in ("theory", "simulation") for row in parameters)
+    for field, symbol in SYMBOLS.items():
+        values = {row[field] for row in parameters if row.get(field) is not None}
+        said = {
+            part for text in words.values() for part in re.findall(rf"{symbol} = ([^,;]+)", text)
+        }
+        if len(values) == 1 and (fitted or field != "ridge"):
+            assert f"{min(values):g}" in said, field
+        if len(values) > 1:
+            assert said - {f"{min(values):g}"}, field
+    losses = {row["loss"] for row in parameters if row.get("loss")}
+    if fitted:
+        assert all(any(loss in text for text in words.values()) for loss in losses), losses
 
 
 def dots(simulation, error, dim=100, theory=(1.0, 1.0)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from sparsetoken.cli import main
 from sparsetoken.model.names import Names
 from sparsetoken.reproduction import claim, reproduce
 from sparsetoken.reproduction.claim import COLUMNS, Check
+from sparsetoken.reproduction.report import sections_in
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -43,6 +45,18 @@ def test_files_and_report(made):
     for words in ("Corollary 2", "slope -1", "Verdict: **holds**", "![rates](rates.png)"):
         assert words in report
     assert f"sparsetoken reproduce rates --tiny --seed 0 --out {made}" in report
+    page = (made / "report.html").read_text()
+    for words in ("θ = 5, π = 0.5; n₀/d = 2,", "square loss, λ = 1e-05", "tested at L = 3 to 80."):
+        assert words in report and words in page
+    assert "- *tested at other lengths*: trained on L = 10" in report
+
+
+def test_a_section_of_an_older_version_is_read(made, tmp_path):
+    content = json.loads((made / "rates.json").read_text())
+    del content["settings"]
+    (tmp_path / "rates.json").write_text(json.dumps(content))
+    (section,) = sections_in(tmp_path, ["lengths", "rates"])
+    assert section.settings == {} and section.verdict == content["verdict"]
 
 
 def test_the_report_in_a_real_browser(made):

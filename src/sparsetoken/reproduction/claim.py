@@ -21,8 +21,10 @@ import pandas as pd
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled
 from sparsetoken.model.names import CLASSIFIERS
+from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.vectorized import Vectorized
+from sparsetoken.model.words import protocol_words, task_words
 from sparsetoken.studies.questions import Question
 
 Verdict = Literal["holds", "fails", "inconclusive"]
@@ -119,6 +121,10 @@ class Claim(ABC):
     panels: ClassVar[Sequence[Panel]]
     needs: ClassVar[str] = ""  # a library that is optional
 
+    def settings(self) -> dict[str, str]:
+        """What each panel was computed for, by its name, in symbols; "" stands for all."""
+        return {}
+
     @abstractmethod
     def measure(self, scale: Scale, ask: Ask) -> Iterable[Table]:
         """Parts of the table (see `rows` and `compare`); what takes long goes through `ask`."""
@@ -157,6 +163,33 @@ def finite(scale: Scale, dim: int | None = None) -> dict[str, Any]:
         "kind": "simulation", "dim": dim or scale.dim, "repeats": scale.repeats,
         "seed": scale.seed,
     }  # fmt: skip
+
+
+def setting(
+    task: Task, protocol: Protocol | None = None, learns_query: bool = True, /, **given: str
+) -> str:
+    """What numbers were computed for, in symbols; what was varied is given in words.
+
+    With a `cosine` the query was frozen there.
+
+    >>> setting(PAPER, Protocol(ridge=RIDGE), readout_samples="0.4 to 40")
+    'L = 10, R = 1, θ = 5, π = 0.5; n₀/d = 2, n₁/d = 0.4 to 40, logistic loss, λ = 1e-05'
+    """
+    words = [task_words(task, given)]
+    if protocol is not None:
+        words.append(protocol_words(protocol, given, learns_query))
+    if "cosine" in given:
+        words.append(f"query frozen at cosine {given['cosine']}")
+    return "; ".join(words)
+
+
+def span(values: Any) -> str:
+    """From the least to the greatest.
+
+    >>> span([3, 80, 10])
+    '3 to 80'
+    """
+    return f"{min(values):g} to {max(values):g}"
 
 
 def varied(task: Task, cosine: float, name: str, value: float) -> tuple[Task, float]:

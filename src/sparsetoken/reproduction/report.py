@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sparsetoken.reproduction.claim import Check, Table, Verdict
@@ -30,6 +30,7 @@ class Section:
     command: str
     versions: list[str]  # that computed its rows
     seconds: float
+    settings: dict[str, str] = field(default_factory=dict)  # what each panel was computed for
 
     @property
     def mark(self) -> str:
@@ -52,6 +53,13 @@ def sections_in(folder: Path, names: Sequence[str]) -> list[Section]:
             content["checks"] = [Check(**check) for check in content["checks"]]
             found.append(Section(**content))
     return found
+
+
+def computed_for(each: Section) -> tuple[str, list[tuple[str, str]]]:
+    """What all of a claim was computed for, in a sentence, and what each panel was."""
+    words = each.settings.get("")
+    shown = [(panel, text) for panel, text in each.settings.items() if panel]
+    return f"Computed for {words}." if words else "", shown
 
 
 def sizes_of(table: Table) -> str:
@@ -90,6 +98,10 @@ def _markdown(sections: Sequence[Section]) -> str:
     for each in sections:
         name = each.name
         lines += ["", f"## {name}", "", f"**{each.source}.** {each.sentence} {each.sizes}", ""]
+        everywhere, by_panel = computed_for(each)
+        lines += [everywhere, ""] if everywhere else []
+        lines += [f"- *{panel}*: {words}." for panel, words in by_panel]
+        lines += [""] if by_panel else []
         lines += [f"![{name}]({name}.png)", ""]
         lines += ["| check | predicted | measured | rule | verdict |", "|---|---|---|---|---|"]
         for check in each.checks:
@@ -135,10 +147,14 @@ def _section(out: Path, each: Section) -> Markup:
         )
         for check in each.checks
     ]
+    everywhere, by_panel = computed_for(each)
+    panels = (element("li", element("em", panel), f": {words}.") for panel, words in by_panel)
     return element(
         "section",
         element("h2", each.name),
         element("p", element("strong", f"{each.source}."), f" {each.sentence} {each.sizes}"),
+        *([element("p", everywhere)] if everywhere else []),
+        *([element("ul", *panels)] if by_panel else []),
         picture((out / f"{each.name}.png").read_bytes(), "png", each.sentence),
         table(("check", "predicted", "measured", "rule", "verdict"), rows, words=5),
         *(element("p", remark) for remark in each.remarks),

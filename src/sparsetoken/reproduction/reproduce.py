@@ -178,6 +178,7 @@ def reproduce(
                 _command(name, sizes, out),
                 sorted(versions),
                 round(time.perf_counter() - start, 1),
+                claim.settings(),
             )
             sections.append(section)
             draw(section, table, claim.panels, list(CLAIMS), folder)

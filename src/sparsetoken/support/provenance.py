@@ -19,8 +19,8 @@ def commit(package: Path = _PACKAGE) -> str | None:
     """
     baked = package / "built_from.txt"  # by hatch_build.py
     if baked.exists():
-        kept, *changes = baked.read_text(encoding="ascii").split(maxsplit=1)
-        return " ".join([kept[:_SHOWN], *(words.strip() for words in changes)])
+        first, _, changes = baked.read_text(encoding="ascii").strip().partition(" ")
+        return f"{first[:_SHOWN]} {changes}".strip()
     root = package.parent.parent
     if not (root / ".git").exists() or package != root / "src" / package.name:
         return None  # another project's repository may hold our environment: not ours to name

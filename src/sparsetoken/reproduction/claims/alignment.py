@@ -42,6 +42,24 @@ class Alignment(claim.Claim):
         ),
     )  # fmt: skip
 
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        trained = claim.setting(
+            claim.PAPER, _PROTOCOL, query_samples=claim.span(_LINE), readout_samples="0.5"
+        )
+        return {
+            _COSINE: trained,
+            _NORM: trained,
+            _MISS: trained,
+            _MAP: claim.setting(
+                claim.PAPER,
+                _PROTOCOL,
+                readout_samples="any",
+                readout_step=claim.span(_STEPS),
+                query_step=claim.span(_STEPS),
+            ),
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Cosine and norm against query samples, and a map over the two step sizes."""
         queries = [align(claim.PAPER, replace(_PROTOCOL, query_samples=float(x))) for x in _LINE]

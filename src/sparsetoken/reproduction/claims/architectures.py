@@ -93,6 +93,15 @@ class Architectures(claim.Claim):
     )
     needs = "torch"
 
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        ridges, linear = (", ".join(f"{x:g}" for x in tried) for tried in (_RIDGES, _LINEAR_RIDGES))
+        return {
+            "": f"{claim.setting(claim.PAPER)}; logistic loss, n/d = {claim.span(_CURVE)}; exact "
+            f"attention: a third of the samples for the query, the best λ of {ridges}; exact "
+            f"linear ones: of {linear}"
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Test error against all samples: six architectures, three exact curves, two floors."""
         size, device = _SIZES[scale.name], best_device()

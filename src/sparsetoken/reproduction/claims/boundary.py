@@ -79,6 +79,13 @@ class Boundary(claim.Claim):
         *(Panel(panel, "length  $L$", "error", log="x", legend=False) for panel in _POINTS),
     )
 
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        return {
+            "": "R = L^(1−b) tokens of strength θ = √(2 r log L), π = 0.5; signal known, maps at "
+            f"L = {_MAP_LENGTH}"
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Errors of five tests against length at some points, and of two over the plane."""
         size = _SIZES[scale.name]

@@ -44,6 +44,19 @@ class Capacity(claim.Claim):
         Panel(_BY["strength"], "strength  $\\theta$", _CAPACITY, log="y"),
     )
 
+    def settings(self) -> dict[str, str]:
+        """The task, the frozen query, what is varied; loss and ridge do not matter."""
+        varied = {name: claim.span(values) for name, values in _VALUES.items()}
+        frozen = f"{_COSINE:g}, sharpness 1"
+        varied["cosine"] += ", sharpness 1"
+        return {
+            _PROBABILITY: claim.setting(claim.PAPER, cosine=frozen),
+            **{
+                panel: claim.setting(claim.PAPER, **{"cosine": frozen, name: varied[name]})
+                for name, panel in _BY.items()
+            },
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Separability of finite data around the predicted threshold, and thresholds."""
         thresholds = {name: capacity(claim.PAPER, kind) for name, kind in _SERIES.items()}

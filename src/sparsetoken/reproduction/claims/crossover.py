@@ -12,6 +12,7 @@ from sparsetoken.figures import Panel
 from sparsetoken.model.attention import attention_law
 from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.model.losses import Logistic
+from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import grid
 from sparsetoken.theory.asymptotics import solve
@@ -33,6 +34,16 @@ class Crossover(claim.Claim):
         "Attention wins over linear pooling only if its query is aligned beyond a critical cosine."
     )
     panels = (Panel(_LIMIT, _X, "test error"), Panel(_FINITE, _X, "test error"))
+
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        return {
+            panel: claim.setting(
+                claim.PAPER, Protocol(ridge=claim.RIDGE), False, readout_samples=f"{samples:g}"
+            )
+            + f"; attention's query frozen at sharpness {', '.join(f'{x:g}' for x in _SHARPNESSES)}"
+            for panel, samples in {_LIMIT: math.inf, _FINITE: _SAMPLES}.items()
+        }
 
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Errors of frozen queries against their cosine, and where they equal the linear one."""

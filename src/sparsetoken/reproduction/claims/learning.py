@@ -68,6 +68,18 @@ class Learning(claim.Claim):
         Panel(_HARD, "samples per dimension  $n/d$", "cosine of direction and signal"),
     )
 
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        around = ", ".join(f"{x:g}" for x in _AROUND)
+        return {
+            _ROUND: "; ".join(
+                f"{claim.setting(task)}, n/d = {samples:g}" for task, samples in _TASKS.values()
+            ),
+            _ERROR: f"{claim.setting(claim.PAPER)}; classifiers with logistic loss, the best of "
+            "several ridges and splits at every number of samples",
+            _HARD: f"{claim.setting(_RARE)}; dots at n/d = {around}",
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Rounds of three tasks; errors of all classifiers; both branches of a hard task."""
         yield from _by_rounds(scale, ask)

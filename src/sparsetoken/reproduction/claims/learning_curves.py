@@ -10,6 +10,7 @@ from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.model.losses import Logistic, Loss, Square
 from sparsetoken.model.names import LOSSES
+from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import grid
@@ -37,6 +38,17 @@ class LearningCurves(claim.Claim):
         for loss in _LOSSES
         for label in _QUANTITIES
     )
+
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        return {
+            "": claim.setting(
+                claim.PAPER,
+                Protocol(ridge=claim.RIDGE),
+                readout_samples=claim.span(_LINE),
+                loss="square or logistic",
+            )
+        }
 
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Lines of theory, dots of simulation, for three classifiers and two losses."""

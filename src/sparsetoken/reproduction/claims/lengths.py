@@ -7,12 +7,15 @@ from dataclasses import replace
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Pooled
+from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import grid
 
 _LENGTHS = (3, 5, 7, 10, 14, 20, 30, 50, 80)
 _STRENGTHS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 _BY_LENGTH, _BY_STRENGTH = "tested at other lengths", "tested at other strengths"
+_PROTOCOL = Protocol(readout_samples=4.0, ridge=claim.RIDGE)
+_TRAINED = f"trained on {claim.setting(claim.PAPER, _PROTOCOL)}"
 
 
 class Lengths(claim.Claim):
@@ -26,6 +29,13 @@ class Lengths(claim.Claim):
         Panel(_BY_STRENGTH, "strength at test time (trained at 5)", "test error", log="y"),
     )
 
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        return {
+            _BY_LENGTH: f"{_TRAINED}; tested at L = {claim.span(_LENGTHS)}",
+            _BY_STRENGTH: f"{_TRAINED}; tested at θ = {claim.span(_STRENGTHS)}",
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Test error of the classifiers of `learning-curves` on tasks they were not trained for."""
         by_length = [replace(claim.PAPER, length=x) for x in scale.thinned(_LENGTHS)]
@@ -35,7 +45,7 @@ class Lengths(claim.Claim):
             (_BY_LENGTH, "test_length", by_length, any_length),
             (_BY_STRENGTH, "test_strength", by_strength, list(claim.THREE.values())),
         ):
-            same = {"task": claim.PAPER, "ridge": claim.RIDGE, "readout_samples": 4.0}
+            same = {"task": claim.PAPER, "protocol": _PROTOCOL}
             same |= {"classifier": classifiers, "test_task": tasks}
             answers = ask(grid(**same) + grid(**same, **claim.finite(scale)))
             for name, own in answers.groupby("classifier", sort=False):

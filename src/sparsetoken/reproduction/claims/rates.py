@@ -28,6 +28,17 @@ class Rates(claim.Claim):
     )
     panels = (Panel(_EXCESS, _X, "test error − limit", log="xy"),)
 
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        return {
+            "": claim.setting(
+                claim.PAPER,
+                Protocol(loss=Square(), ridge=claim.RIDGE),
+                readout_samples=f"{claim.span(_LINE)} times p/d",
+            )
+            + "; attention's query frozen where these n₀ samples lead it in the limit"
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Test error less its limit, against samples per feature.
 

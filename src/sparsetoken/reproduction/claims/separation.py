@@ -32,6 +32,17 @@ class Separation(claim.Claim):
         Panel(_NEEDED, "length  $L$", _THETA, log="xy"),
     )
 
+    def settings(self) -> dict[str, str]:
+        """The tasks; the signal is known, nothing is trained."""
+        needed = claim.setting(claim.PAPER, length=claim.span(_LENGTHS), strength="sought")
+        return {
+            **{
+                panel: claim.setting(replace(claim.PAPER, length=length), strength="1 to 8")
+                for length, panel in _SHOWN.items()
+            },
+            _NEEDED: f"{needed}; error 0.01",
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Oracle errors against strength, and the strength for an error of 1 % against length."""
         strengths = np.linspace(1, 8, scale.strengths).tolist()

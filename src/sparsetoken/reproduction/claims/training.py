@@ -8,6 +8,7 @@ import numpy as np
 
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention
+from sparsetoken.model.protocol import Protocol
 from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import Cell, grid
 
@@ -36,6 +37,14 @@ class Training(claim.Claim):
         Panel(_ERROR, _X, "test error", log="xy", legend=False),
         Panel(_COSINE, _X, "cosine  $s$", log="x", legend=False),
     )
+
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        stages = {"query_samples": "a third of n/d", "readout_samples": "two thirds of n/d"}
+        return {
+            "": claim.setting(claim.PAPER, Protocol(ridge=_RIDGE), **stages)
+            + f"; n/d = {claim.span(_TOTALS)}; reused data are all in both stages"
+        }
 
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Test error and cosine against all samples, five ways to use them."""

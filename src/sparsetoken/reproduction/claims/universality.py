@@ -49,6 +49,18 @@ class Universality(claim.Claim):
         Panel(WHITENED, "noise tokens per dimension  $N/d$", "test error", log="x", low=0.0),
     )
 
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        return {
+            "": claim.setting(claim.PAPER, departures.PROTOCOL),
+            RULE: "twelve tasks and protocols with L = 2 to 40, R = 1 to 10, θ = 0.7 to 5, "
+            "d = 5 to 80 (`_TASKS` of `departures.py`)",
+            LONG: claim.setting(
+                claim.PAPER, departures.PROTOCOL, length="10 k²", sparsity="k", ridge="0.01/k²"
+            )
+            + f"; d = {SHORT}",
+        }
+
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """Simulations beside the theory of Gaussian tokens, one thing changed at a time."""
         return departures.measure(scale, ask)

@@ -9,6 +9,7 @@ from typing import Any
 from sparsetoken.figures import Panel
 from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.model.names import WEIGHTINGS
+from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.reproduction import claim
 from sparsetoken.studies.cells import Cell, grid
@@ -47,6 +48,17 @@ class Weightings(claim.Claim):
         Panel(_BY_COSINE, "cosine of query and signal  $s$", "test error", log="y"),
         Panel(_BY_SPARSITY, "signal tokens  $R$", "test error", log="y"),
     )
+
+    def settings(self) -> dict[str, str]:
+        """The task, its protocol, what is varied."""
+        protocol = Protocol(readout_samples=_SAME["readout_samples"], ridge=_SAME["ridge"])
+        return {
+            panel: claim.setting(
+                _TASK, protocol, False, **{"cosine": f"{_COSINE:g}", name: claim.span(values)}
+            )
+            + "; each weighting at the best of its sharpnesses"
+            for panel, (name, values) in _AXES.items()
+        }
 
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
         """The least error over the sharpnesses, by theory, and simulations at the best of them."""
