@@ -279,7 +279,7 @@ def test_a_sample_is_shown_and_another_one(page, data):
     assert all(names) and "30 tokens" in names[0] and "Score" in names[3] + names[2]
     assert page.locator(".sample-counted").inner_text() == ""  # asked for by class: not counted
     page.get_by_role("button", name="Another").click()
-    assert page.locator(".sample-counted").inner_text().startswith("1 samples drawn")
+    assert page.locator(".sample-counted").inner_text().startswith("1 sample drawn;")
 
 
 def test_play_converges_to_the_exact_errors(page, data):

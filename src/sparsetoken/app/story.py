@@ -198,7 +198,7 @@ def _query() -> dict[str, Any]:
             "numbers": {"pooled": mean, "attention": attention},
         })  # fmt: skip
     moved = ("length", "tokens in a sample", "L")
-    start = _LONG.index(1000)
+    start = _LONG.index(100)
     return _step("query", "A query finds it: log L", moved, points, start, target=_TARGET, **needs)
 
 

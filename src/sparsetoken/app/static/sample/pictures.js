@@ -161,8 +161,8 @@ export function paintScore(context, width, height, look, { name, judge, score, l
   }
   line(context, [[4, bottom], [width - 4, bottom]], look.line, 1);
   line(context, [[x(0), 14], [x(0), bottom]], look.ink, 1.5);
-  write(context, look, "says no ◂", x(0) - 4, 11, { align: "right", size: 11 });
-  write(context, look, "▸ says yes", x(0) + 4, 11, { size: 11 });
+  if (x(0) > 60) write(context, look, "says no ◂", x(0) - 4, 11, { align: "right", size: 11 });
+  if (x(0) < width - 60) write(context, look, "▸ says yes", x(0) + 4, 11, { size: 11 });
   const place = x(Math.min(high + pad, Math.max(low - pad, score)));
   mark(context, label > 0 ? "diamond" : "dot", place, bottom, 5, look.ink, look.paper);
   write(context, look, "this sample", place, height - 4, {
