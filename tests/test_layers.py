@@ -69,7 +69,10 @@ ROOMS = {
         "one_file_a_bag loading collection"
     ).split(),
     "figures": "style files panels charts token_maps results".split(),
-    "app": "state numbers pictures workers simulations snippets page server explore".split(),
+    "app": (
+        "state numbers sample story export pictures workers simulations snippets page server "
+        "explore"
+    ).split(),
     "cli": "output tasks questions planning bags scoring explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
