@@ -26,8 +26,8 @@ ROOMS = {
         "compression geometry law attention coloured classifiers vectorized names protocol queries"
     ).split(),
     "theory": (
-        "query_spread coloured_alignment alignment capacity saddle several newton fit asymptotics "
-        "fluctuations training_sets finite_size prediction"
+        "query_spread coloured_alignment alignment saddle several newton several_capacity capacity "
+        "fit asymptotics fluctuations training_sets finite_size prediction"
     ).split(),
     "oracles": (
         "thresholds exact linear laws extremes symmetric attention bayes posterior oracle "
