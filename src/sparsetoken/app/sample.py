@@ -17,7 +17,7 @@ from sparsetoken.model.classifiers import Attention, Classifier, Query
 from sparsetoken.model.names import CLASSIFIERS, WEIGHTINGS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.scores import Mixture, Scores
-from sparsetoken.model.task import Task
+from sparsetoken.model.task import Task, require_white
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.theory.alignment import align
 from sparsetoken.theory.prediction import predict
@@ -43,6 +43,7 @@ def sample_data(
     >>> round(data["classifiers"]["pooled"]["test_error"], 4)
     0.2908
     """
+    require_white("sample_data", task)
     if task.varies or not task.uniform_places:
         raise InvalidInput(
             "sample_data: task must have one strength, one sparsity and uniform places, "
@@ -78,7 +79,7 @@ def sample_data(
 
 def _query(task: Task, attention: Attention, protocol: Protocol) -> Query:
     if attention.cosine is None or attention.sharpness is None:
-        return align(task, protocol)
+        return cast(Query, align(task, protocol))  # of white noise
     return Query(overlap=attention.cosine, norm=1.0, sharpness=attention.sharpness)
 
 
