@@ -38,6 +38,7 @@ from sparsetoken.support.errors import WorkerDied
 _STATIC = Path(__file__).parent / "static"
 _MOST_PAGES = 256  # connected at once
 _LOG = logging.getLogger("sparsetoken.app")
+_FIRST_ASKED = ("curves_draft", "code", "curves", "table")  # of the page as it is at first
 # few controls first, the rest in groups behind "more"
 FIRST = ("length", "sparsity", "strength", "prevalence", "query_samples", "readout_samples")
 GROUPS = {
@@ -73,7 +74,7 @@ def page_settings() -> dict[str, Any]:
 
 def make_app(host: str = "127.0.0.1") -> Starlette:
     """The application, for one event loop; its processes begin here and end with its lifespan."""
-    exact = Pool(max(2, min(4, os.cpu_count() or 2)))
+    exact = Pool(max(3, min(6, os.cpu_count() or 3)))
     quick = Pool(1, gentle=False)
     works: list[Work] = []
     numbers = count()
@@ -82,7 +83,7 @@ def make_app(host: str = "127.0.0.1") -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         works.append(Work(exact, quick, Simulations()))
-        warm = [asyncio.create_task(_warm(works[0], name)) for name in KINDS if name != "plan"]
+        warm = [asyncio.create_task(_warm(works[0], name)) for name in _FIRST_ASKED]
         try:
             yield
         finally:
@@ -107,6 +108,8 @@ def make_app(host: str = "127.0.0.1") -> Starlette:
             return PlainTextResponse(str(error), 400)
         except WorkerDied as error:
             return PlainTextResponse(f"{error} (killed, or out of memory): try again", 503)
+        except asyncio.CancelledError:
+            return PlainTextResponse("the explorer has ended", 503)
 
     async def talk(socket: WebSocket) -> None:
         nonlocal pages

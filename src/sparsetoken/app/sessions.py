@@ -42,7 +42,7 @@ _PULSE = 2.0  # seconds
 _PATIENCE = 20.0  # seconds for a page to take a message
 _TOLD = 0.25  # seconds between parts of an answer
 _LOG = logging.getLogger("sparsetoken.app")
-_URGENCY = {name: place for place, name in enumerate(KINDS)} | {"sample": 2, "map": 20, "story": 3}
+_URGENCY = {name: place for place, name in enumerate(KINDS)} | {"sample": 4, "map": 40, "story": 8}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Work:
     async def answer(self, page: str, kind: str, state: State) -> Answer:
         """A kind of answer; also of the sample and the story."""
         if kind == "story":
-            return await self._exact(page, kind, story, long=True)
+            return await self._exact(page, kind, story)
         if kind == "sample":
             reduced = State(**state.values(SAMPLE_FIELDS))
             return await self._exact(page, kind, sample, reduced)

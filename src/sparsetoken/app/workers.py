@@ -185,4 +185,4 @@ class Pool:
 def _let_others_go_first() -> None:
     """Drafts and the browser."""
     if hasattr(os, "nice"):
-        os.nice(10)
+        os.nice(5)

@@ -43,8 +43,10 @@ async function story(openInLab) {
     const { mountStory } = await import("../story/story.js");
     mountStory(element, { data, openInLab });
     for (const step of data.steps) {
+      const { address } = step.points[step.move.start];
+      if (address === null) continue; // beyond the laboratory
       const button = make("button", { type: "button" }, step.title);
-      button.onclick = () => openInLab(step.query);
+      button.onclick = () => openInLab(address);
       document.getElementById("presets").append(button);
     }
   } catch (error) {
