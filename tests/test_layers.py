@@ -67,7 +67,10 @@ ROOMS = {
         "torch_files safetensors_files parquet_files zarr_files clam_pt torchmil slideflow slides "
         "one_file_a_bag loading collection"
     ).split(),
-    "app": "state numbers pictures workers simulations snippets page server explore".split(),
+    "app": (
+        "state numbers sample story export pictures workers simulations snippets page server "
+        "explore"
+    ).split(),
     "cli": "output questions planning bags scoring explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all

@@ -46,7 +46,35 @@ footer { color: #5d5d5d; font-size: 0.85rem; margin-top: 24px; }
 
 
 def export_story(path: str | os.PathLike[str]) -> Path:
-    """Write the story to a file, which appears when it is whole; its path."""
+    """Write the explorer's story as one HTML file for any browser, with or without a network.
+
+    Six steps from one sample to what any learner can do: the numbers are computed now and are
+    exact, samples are drawn by the browser that shows them. The file is below 1 MB, loads nothing
+    from anywhere, and appears when it is whole.
+
+    Parameters
+    ----------
+    path : str or path
+        Of the file; one that is there is replaced.
+
+    Returns
+    -------
+    Path
+        The same path.
+
+    Raises
+    ------
+    InvalidInput
+        If no file can be written there.
+
+    Examples
+    --------
+    >>> export_story("/")
+    Traceback (most recent call last):
+        ...
+    sparsetoken.InvalidInput: export_story: path must be a file that is new or regular, in a folder
+    that is there (not a folder), got '/'
+    """
     try:
         target_file(path)  # before seconds of computing
     except NotAFile as error:
@@ -70,6 +98,7 @@ def story_page() -> str:
         "default-src 'none'",
         f"script-src '{_hash(script)}'",
         f"style-src '{_hash(style)}'",
+        "img-src data:",  # an icon of nothing, that none is asked for
         "base-uri 'none'",
         "form-action 'none'",
     ))  # fmt: skip

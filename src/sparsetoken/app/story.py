@@ -35,13 +35,16 @@ _TARGET = 0.01  # the error whose price in strength is told
 _LENGTHS = (10, 20, 40, 100, 200, 1000)
 _LONG = (10, 30, 100, 300, 1000, 3000, 10_000)
 _PREVALENCES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
-_SPREAD = (1, 2, 4, 8, 16, 24, 40)  # tokens that share a signal of
+_CURVE = 81  # points of the cosine between them
+_SPREAD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40)  # tokens that share a signal of
 _TOTAL = 12.0  # in all
 _LABELS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _QUERY_STEP = 200.0  # for a query of such length that softmax picks few of these many tokens
+Fields = dict[str, Any]
 _KINDS: dict[str, Classifier] = {
     "attention": Attention(), "vectorized": Vectorized(), "pooled": Pooled(),
 }  # fmt: skip
+_LINEAR = {"pooled": "the mean", "vectorized": "all tokens side by side"}
 
 
 @lru_cache(maxsize=1)
@@ -56,8 +59,8 @@ def percent(share: float) -> str:
     """As the page writes it: of small ones two digits; what is not resolved is not shown."""
     value = 100 * share
     if value < 0.01:
-        return "below 0.01 %"
-    return f"{value:.2f} %" if value < 1 else f"{value:.1f} %"
+        return "below\u00a00.01\u00a0%"
+    return f"{value:.{2 if value < 1 else 1}f}\u00a0%"
 
 
 def _step(
@@ -98,21 +101,21 @@ def _word(value: Any) -> str:
 
 def _needle() -> dict[str, Any]:
     """Samples to draw, at every length, with a query that someone has found."""
-    query, training = {"cosine": 0.95, "sharpness": 3.0}, {"readout_samples": 8.0, "ridge": RIDGE}
+    query: Fields = {"cosine": 0.95, "sharpness": 3.0}
+    training: Fields = {"readout_samples": 8.0, "ridge": RIDGE}
     kinds = {**_KINDS, "attention": Attention(**query)}
     points = []
     for length in _LENGTHS:
-        task = {"length": length, "sparsity": 1, "strength": STRENGTH}
+        task: Fields = {"length": length, "sparsity": 1, "strength": STRENGTH}
         data = sample_data(Task(**task), Protocol(**training), kinds)
         errors = {name: judge["test_error"] for name, judge in data["classifiers"].items()}
         loudest = largest_of_normals(length - 1)
         points.append({
             "value": length,
             "sentence": (
-                f"A sample is positive if one of its **{length}** tokens carries a signal of "
-                f"strength {STRENGTH:g}, and the largest of the others is **{loudest:.1f}** on "
-                f"average, by chance: attention with a good query errs "
-                f"**{percent(errors['attention'])}**, the mean of the same tokens "
+                f"One of **{length}** tokens carries a signal of strength {STRENGTH:g}, the "
+                f"largest of the others is **{loudest:.1f}** by chance: attention with a good "
+                f"query errs **{percent(errors['attention'])}**, the mean of the same tokens "
                 f"**{percent(errors['pooled'])}**."
             ),
             "address": _address(**task, **training, query="frozen", **query),
@@ -144,7 +147,7 @@ def _mean() -> dict[str, Any]:
     """Two Gaussians at a distance κ = θR/√L."""
     points = []
     for length in (1, 4, 10, 20, 40, 100, 200, 1000):
-        task = {"length": length, "sparsity": 1, "strength": STRENGTH}
+        task: Fields = {"length": length, "sparsity": 1, "strength": STRENGTH}
         error = float(oracle_error(Task(**task), Pooled()))
         distance = STRENGTH / math.sqrt(length)
         points.append({
@@ -180,7 +183,7 @@ def _query() -> dict[str, Any]:
     points = []
     for length, mean, attention in zip(_LONG, needs["pooled"], needs["attention"], strict=True):
         growth = {name: needed[_LONG.index(length)] / needed[0] for name, needed in needs.items()}
-        task = {"length": length, "sparsity": 1, "strength": round(attention, 2)}
+        task: Fields = {"length": length, "sparsity": 1, "strength": round(attention, 2)}
         since = (
             f": since 10 tokens the one has grown **{growth['pooled']:.1f}** times, like √L, the "
             f"other **{growth['attention']:.2f}** times, less than log L"
@@ -188,7 +191,7 @@ def _query() -> dict[str, Any]:
         points.append({
             "value": length,
             "sentence": (
-                f"To err {100 * _TARGET:g} % among **{length}** tokens, the signal known, the mean "
+                f"To err {percent(_TARGET)} among **{length}** tokens, the signal known, the mean "
                 f"needs it **{mean:.1f}** strong, a query that looks for it **{attention:.2f}**"
                 f"{since if length > _LONG[0] else ''}."
             ),
@@ -203,31 +206,39 @@ def _query() -> dict[str, Any]:
 
 def _origin() -> dict[str, Any]:
     """The learned query's cosine, from rare positives to as many as negatives."""
-    training = {
+    training: Fields = {
         "query_samples": 32.0, "readout_samples": 16.0, "ridge": 1e-3, "query_step": _QUERY_STEP,
     }  # fmt: skip
     protocol, points = Protocol(**training), []
     for prevalence in _PREVALENCES:
-        fields = {"length": LENGTH, "sparsity": 1, "strength": STRENGTH, "prevalence": prevalence}
+        fields: Fields = {
+            "length": LENGTH,
+            "sparsity": 1,
+            "strength": STRENGTH,
+            "prevalence": prevalence,
+        }
         task = Task(**fields)
         query = align(task, protocol)
         errors = _errors(task, protocol)
         points.append({
             "value": prevalence,
             "sentence": (
-                f"Two gradient steps from nothing make the query, and with **{prevalence:.0%}** "
-                f"positive samples, {protocol.query_samples:g} labels a dimension, it "
+                f"Where **{100 * prevalence:.0f}\u00a0%** of {protocol.query_samples:g} samples a "
+                f"dimension are positive, the query that two gradient steps make "
                 f"{_direction(query.cosine)} (cosine **{_signed(query.cosine)}**): attention errs "
                 f"**{percent(errors['attention'])}**, the mean **{percent(errors['pooled'])}**, "
-                f"whoever always says no {percent(prevalence)}."
-            ).replace("%**", " %**", 1),
+                f"always saying no {percent(prevalence)}."
+            ),
             "address": _address(**fields, **training, view="alignment"),
             "commands": [_command("predict", **fields, **training)],
             "numbers": {"cosine": query.cosine, "sharpness": query.sharpness, **errors},
         })  # fmt: skip
     moved = ("prevalence", "positive samples", "π")
     start = _PREVALENCES.index(0.2)
-    return _step("origin", "Where the query comes from", moved, points, start, strength=STRENGTH)
+    fine = np.linspace(_PREVALENCES[0], _PREVALENCES[-1], _CURVE).tolist()
+    tasks = [Task(LENGTH, 1, STRENGTH, prevalence) for prevalence in fine]
+    curve = [[at.prevalence, align(at, protocol).cosine] for at in tasks]
+    return _step("origin", "Where the query comes from", moved, points, start, curve=curve)
 
 
 def _direction(cosine: float) -> str:
@@ -251,16 +262,16 @@ def _errors(task: Task, protocol: Protocol) -> dict[str, float]:
 
 def _fails() -> dict[str, Any]:
     """One amount of signal, in one token or spread over all: the mean does not see a difference."""
-    training = {
+    training: Fields = {
         "query_samples": 4.0, "readout_samples": 4.0, "ridge": RIDGE, "query_step": 100.0,
     }  # fmt: skip
     protocol, points = Protocol(**training), []
     for sparsity in _SPREAD:
-        fields = {"length": LENGTH, "sparsity": sparsity, "strength": _TOTAL / sparsity}
+        fields: Fields = {"length": LENGTH, "sparsity": sparsity, "strength": _TOTAL / sparsity}
         task = Task(**fields)
         errors = _errors(task, protocol)
-        best = min(errors["pooled"], errors["vectorized"])
-        wins = errors["attention"] < best
+        rival = min(_LINEAR, key=lambda name: errors[name])
+        wins = errors["attention"] < errors[rival]
         where = (
             "in one token" if sparsity == 1 else f"spread over **{sparsity}** of {LENGTH} tokens"
         )
@@ -268,8 +279,8 @@ def _fails() -> dict[str, Any]:
             "value": sparsity,
             "sentence": (
                 f"The same signal, {_TOTAL:g} in all, {where}: attention "
-                f"{'wins' if wins else 'loses'}, with **{percent(errors['attention'])}** errors to "
-                f"the mean's **{percent(best)}**"
+                f"{'wins' if wins else 'loses'}, with **{percent(errors['attention'])}** errors, "
+                f"against {_LINEAR[rival]} with **{percent(errors[rival])}**"
                 + ("." if wins else ", although its query had as many labels again: there is "
                                     "no needle to look for.")
             ),
@@ -284,26 +295,28 @@ def _fails() -> dict[str, Any]:
 
 def _labels() -> dict[str, Any]:
     """Errors from so many labels, and what nobody gets below."""
-    fields = {"length": LENGTH, "sparsity": 1, "strength": STRENGTH}
-    task, fixed = Task(**fields), {"ridge": RIDGE, "query_step": _QUERY_STEP}
+    fields: Fields = {"length": LENGTH, "sparsity": 1, "strength": STRENGTH}
+    fixed: Fields = {"ridge": RIDGE, "query_step": _QUERY_STEP}
+    task = Task(**fields)
     floor = bayes_curve(task, samples=_LABELS)
     linear = learning_curve(task, Pooled(), Protocol(**fixed), _LABELS).test_error
     points = []
     for place, labels in enumerate(_LABELS):
-        halves = {"query_samples": labels / 2, "readout_samples": labels / 2}
+        halves: Fields = {"query_samples": labels / 2, "readout_samples": labels / 2}
+        alone = {"readout_samples": labels, **fixed}
         attention = float(predict(task, Attention(), Protocol(**halves, **fixed)).test_error)
         mean, least = float(linear[place]), float(floor[place].test_error)
         points.append({
             "value": labels,
             "sentence": (
-                f"With **{labels:g}** labelled samples a dimension, half of them for its query, "
+                f"With **{labels:g}** labels a dimension, half of them for its query, "
                 f"attention errs **{percent(attention)}**, the mean **{percent(mean)}** – and no "
                 f"learner whatever can err less than **{percent(least)}**."
             ),
             "address": _address(**fields, **halves, **fixed),
             "commands": [
                 _command("predict", **fields, **halves, **fixed, classifiers="attention"),
-                _command("predict", **fields, **fixed, readout_samples=labels, classifiers="pooled"),
+                _command("predict", **fields, **alone, classifiers="pooled"),
                 _command("oracle", **fields, samples=labels),
             ],
             "numbers": {"attention": attention, "pooled": mean, "bayes": least},

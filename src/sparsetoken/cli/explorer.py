@@ -27,9 +27,7 @@ class Explore:
 
     def run(self) -> None:
         if self.export is not None:
-            from sparsetoken.app.export import export_story
-
-            written = export_story(self.export)
+            written = st.export_story(self.export)
             print(f"{written}: {written.stat().st_size / 1000:.0f} kB, for any browser")
             return
         try:

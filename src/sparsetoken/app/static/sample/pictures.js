@@ -1,7 +1,7 @@
 // The pictures of one sample: its tokens in a row with scores and weights, the same tokens in the
 // plane of query and signal, and a score among those that each class has.
 
-import { DASHES, arrow, line, mark, write } from "./surface.js";
+import { DASHES, WORDS, arrow, line, mark, write } from "./surface.js";
 
 const LEAST_PITCH = 4; // pixels a token in a row needs to be drawn on its own
 
@@ -117,24 +117,23 @@ export function paintPlane(context, width, height, look, { sample, data }) {
     mark(context, "dot", ...at(sample.along[l], sample.across[l]), data.length > 300 ? 1.5 : 2.5, look.soft);
   }
   context.globalAlpha = 1;
-  const size = Math.min(data.strength, 8) || 1;
-  const tip = at(size * data.cosine, size * sine);
-  arrow(context, origin, tip, look.ink, 2, [5, 4]);
-  arrow(context, origin, at(Math.sign(reach || 1) * 0 + 3.2, 0), look.attention, 3);
+  arrow(context, origin, at(data.strength * data.cosine, data.strength * sine), look.ink, 2, [5, 4]);
+  arrow(context, origin, at(3.2, 0), look.attention, 3);
   for (const place of sample.places) {
     mark(context, "diamond", ...at(sample.along[place], sample.across[place]), 5, look.ink, look.paper);
   }
   const mean = at(...sample.mean), pooled = at(...sample.pooled);
   mark(context, "triangle", ...mean, 7, look.pooled, look.paper);
   mark(context, "dot", ...pooled, 7, look.attention, look.paper);
-  const high = data.cosine >= 0 ? "left" : "right";
-  write(context, look, "signal", tip[0] + (high === "left" ? 6 : -6), tip[1] - 6, {
-    colour: look.ink, weight: "bold", align: high,
+  const half = at(data.strength * data.cosine * 0.5, data.strength * sine * 0.5);
+  write(context, look, "signal", half[0], half[1] - 10, {
+    colour: look.ink, weight: "bold", align: data.cosine >= 0 ? "right" : "left",
   });
-  write(context, look, "query", at(3.2, 0)[0] - 4, origin[1] + 18, { colour: look.attention, align: "right" });
+  write(context, look, "query →", width - 2, origin[1] - 6, { colour: look.attention, align: "right" });
   write(context, look, "mean", mean[0] - 10, mean[1] + 18, { colour: look.pooled, weight: "bold", align: "right" });
-  write(context, look, "attention", pooled[0], pooled[1] - 14, {
-    colour: look.attention, weight: "bold", align: pooled[0] > width - 80 ? "right" : "center",
+  const edge = pooled[0] > width - 40 ? "right" : pooled[0] < 40 ? "left" : "center";
+  write(context, look, "attention", pooled[0], pooled[1] + 22, {
+    colour: look.attention, weight: "bold", align: edge,
   });
 }
 
@@ -176,13 +175,14 @@ export function paintRunning(context, width, height, look, { data, history, word
   const names = Object.keys(data.classifiers);
   const left = 42, right = width - 8, bottom = height - 26, top = 12;
   const last = Math.max(100, history.length ? history[history.length - 1].count : 0);
-  const most = Math.min(1, 0.03 + 1.5 * Math.max(...names.map((n) => data.classifiers[n].test_error)));
+  const least = 1.25 * Math.max(...names.map((name) => data.classifiers[name].test_error));
+  const most = [0.02, 0.04, 0.1, 0.2, 0.4, 0.6, 1].find((end) => end > least) ?? 1;
   const x = (count) => left + (Math.log(count) / Math.log(last)) * (right - left);
   const y = (error) => bottom - (Math.min(error, most) / most) * (bottom - top);
   for (const share of [0, 0.5, 1]) {
     const at = y(share * most);
     line(context, [[left, at], [right, at]], look.line, 1);
-    write(context, look, `${Math.round(100 * share * most)} %`, left - 6, at + 4, { align: "right", size: 11 });
+    write(context, look, `${100 * share * most} %`, left - 6, at + 4, { align: "right", size: 11 });
   }
   for (let count = 1; count <= last; count *= 10) {
     write(context, look, `${count}`.replace(/(\d)000$/, "$1\u202f000"), x(count), height - 8, {
@@ -194,13 +194,19 @@ export function paintRunning(context, width, height, look, { data, history, word
   context.rect(left, top - 4, right - left, bottom - top + 8);
   context.clip();
   for (const name of names) {
-    const exact = data.classifiers[name].test_error;
-    paintBand(context, look[name], exact, last, x, y);
-    line(context, [[left, y(exact)], [right, y(exact)]], look[name], 1.5, DASHES[name]);
+    const error = data.classifiers[name].test_error;
+    paintBand(context, look[name], error, last, x, y);
+    line(context, [[left, y(error)], [right, y(error)]], look[name], 1.5, DASHES[name]);
     const points = history.map((entry) => [x(entry.count), y(entry.errors[name])]);
     if (points.length > 1) line(context, points, look[name], 2.5);
   }
   context.restore();
+  let above = Infinity;
+  const exact = (name) => data.classifiers[name].test_error;
+  for (const name of names.sort((one, other) => exact(one) - exact(other))) {
+    above = Math.min(y(exact(name)) - 5, above - 14);
+    write(context, look, WORDS[name], right, above, { align: "right", colour: look[name], weight: "bold", size: 11 });
+  }
   if (words) write(context, look, words, (left + right) / 2, (top + bottom) / 2, { align: "center" });
 }
 

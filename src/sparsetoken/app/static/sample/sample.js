@@ -38,8 +38,8 @@ export function mountSample(element, { data, seed = 1 }) {
   const playButton = button("Play", toggle);
   const root = make("div", { className: "sample" },
     make("div", { className: "sample-buttons", role: "group", "aria-label": "draw a sample" },
-      button("Another", () => show()), button("A positive one", () => show(1)),
-      button("A negative one", () => show(-1)), playButton),
+      button("Another", () => show()), button("Positive", () => show(1)),
+      button("Negative", () => show(-1)), playButton),
     words,
     make("div", { className: "sample-pictures" },
       make("figure", {}, row.element, make("figcaption", {}, "The tokens in their order")),
@@ -47,7 +47,7 @@ export function mountSample(element, { data, seed = 1 }) {
         make("figcaption", {}, "The same tokens: along the query →, across it ↑"))),
     verdicts,
     make("figure", {}, running.element, make("figcaption", {},
-      "Errors among the samples drawn so far (thick), the exact ones (thin), and two standard " +
+      "Errors among the samples drawn so far (solid), the exact ones (dashed), and two standard " +
       "deviations of so many samples around them")),
     counted);
   element.append(root);
@@ -64,22 +64,26 @@ export function mountSample(element, { data, seed = 1 }) {
     source = makeSource(data, seed);
     tally = makeTally(data);
     history = [];
-    cards.forEach((card) => card.score.destroy());
-    cards = ORDER.filter((name) => name in data.classifiers).map(makeCard);
-    verdicts.replaceChildren(...cards.map((card) => card.element));
-    show(1);
+    const names = ORDER.filter((name) => name in data.classifiers);
+    if (String(names) !== String(cards.map(({ name }) => name))) {
+      cards.forEach((card) => card.score.destroy());
+      cards = names.map(makeCard);
+      verdicts.replaceChildren(...cards.map((card) => card.element));
+    }
+    show(sample?.label ?? 1);
     count();
   }
 
   function makeCard(name) {
-    const judge = data.classifiers[name];
-    const score = makeCanvas((...on) =>
-      paintScore(...on, { name, judge, score: sample.scores[name], label: sample.label }));
+    const score = makeCanvas((...on) => {
+      const { scores, label } = sample;
+      paintScore(...on, { name, judge: data.classifiers[name], score: scores[name], label });
+    });
     const says = make("p", { className: "sample-says" });
     const exact = make("p", { className: "sample-exact" });
     const element = make("article", { className: `sample-card sample-${name}` },
       make("h3", {}, WORDS[name]), says, score.element, exact);
-    return { name, judge, score, says, exact, element };
+    return { name, score, says, exact, element };
   }
 
   /** A new sample, of one class or by prevalence; only those by prevalence are counted. */
@@ -133,11 +137,11 @@ export function mountSample(element, { data, seed = 1 }) {
   /** The running errors, in the cards and in the picture. */
   function count() {
     const parts = [];
-    for (const { name, judge, exact } of cards) {
-      const lines = [`errs ${percent(judge.test_error)}, exactly`];
+    for (const { name, exact } of cards) {
+      const lines = [`errs ${percent(data.classifiers[name].test_error)}, exactly`];
       if (tally.count) {
         const { error, deviation } = tally.of(name);
-        lines.push(`${percent(error)} ± ${(100 * deviation).toFixed(2)} of these samples`);
+        lines.push(`${percent(error)} ± ${(100 * deviation).toFixed(2)} of those drawn`);
         parts.push(`${WORDS[name]} ${percent(error)}`);
       }
       exact.replaceChildren(...lines.flatMap((text, k) => (k ? [make("br"), text] : [text])));

@@ -24,9 +24,9 @@ export function make(tag, properties = {}, ...children) {
 /** 0.04213 → "4.2 %"; small ones keep two digits, those below what was resolved are shown as such. */
 export function percent(share) {
   const value = 100 * share;
-  if (value === 0) return "0 %";
-  if (value < 0.01) return "below 0.01 %";
-  return `${value.toFixed(value < 1 ? 2 : 1)} %`;
+  if (value === 0) return "0\u00a0%";
+  if (value < 0.01) return "below\u00a00.01\u00a0%";
+  return `${value.toFixed(value < 1 ? 2 : 1)}\u00a0%`;
 }
 
 /** A number with thin spaces between thousands. */

@@ -12,8 +12,9 @@ export function axis(low, high, log = false) {
 
 /**
  * Lines over a plane. `x` and `y` are axes with `ticks` ([value, words]) and `words`; `series` have
- * a `name` (of WORDS, its colour and dashes), `points` and, if it differs, `words`; `chosen` is the
- * x that is marked. `behind(place)` paints below the lines, place(x, y) → pixels.
+ * a `name` (of WORDS, its colour and dashes), `points` and, where they differ, `words`, the point
+ * `labelAt` which they stand and the one marked, `at`; `chosen` is the x that is marked.
+ * `behind(place, ends)` paints below the lines, place(x, y) → pixels.
  */
 export function paintChart(context, width, height, look, { x, y, series, chosen, behind }) {
   const left = 46, right = width - 10, top = 26, bottom = height - 40;
@@ -39,19 +40,21 @@ export function paintChart(context, width, height, look, { x, y, series, chosen,
     line(context, points.map(([a, b]) => [across(a), up(b)]), look[name], 2.5, DASHES[name]);
   }
   context.restore();
-  for (const { name, points } of series) {
-    for (const [a, b] of points) {
-      if (a === chosen) mark(context, MARKS[name], across(a), up(b), 6, look[name], look.paper);
-    }
+  for (const { name, points, at } of series) {
+    const here = at ?? points.find(([a]) => a === chosen);
+    if (here) mark(context, MARKS[name], across(here[0]), up(here[1]), 6, look[name], look.paper);
   }
-  nameLines(context, look, series, across, up, right, top);
+  nameLines(context, look, series, across, up, [left, right, top]);
 }
 
 /** Each line's name above its end, and none over another. */
-function nameLines(context, look, series, across, up, right, top) {
+function nameLines(context, look, series, across, up, [left, right, top]) {
+  context.font = `bold 12px ${look.font}`;
   const ends = series.map(({ name, points, words, labelAt = points.length - 1 }) => {
     const [a, b] = points[labelAt];
-    return { name, words: words ?? WORDS[name], x: Math.min(across(a), right - 2), y: up(b) - 9 };
+    const said = words ?? WORDS[name];
+    const least = left + 4 + context.measureText(said).width; // names end at their place
+    return { name, words: said, x: Math.max(least, Math.min(across(a), right - 2)), y: up(b) - 9 };
   });
   ends.sort((one, other) => other.y - one.y); // from the lowest up
   let last = Infinity;

@@ -81,7 +81,10 @@ function paintOrigin(context, width, height, look, { step, chosen }) {
       ...y, words: "cosine of query and signal",
       ticks: [[-1, "−1"], [0, "0"], [1, "1"]],
     },
-    series: [{ name: "attention", points: lineOf(points, "cosine"), words: "learned query" }],
+    series: [{
+      name: "attention", points: step.picture.curve, words: "the learned query",
+      at: [points[chosen].value, points[chosen].numbers.cosine], labelAt: Math.floor(step.picture.curve.length / 4),
+    }],
     chosen: points[chosen].value,
     behind: (place, { left, right, bottom }) => {
       const [, zero] = place(x.low, 0);
@@ -134,7 +137,7 @@ function paintFails(context, width, height, look, { step, chosen }) {
          words: "tokens that share the signal (R)" },
     y: { ...axis(0, most), ticks: [0, 0.1, 0.2, 0.3].map((value) => [value, share(value)]), words: "test error" },
     series: [
-      { name: "pooled", points: lineOf(points, "pooled"), labelAt: 2 },
+      { name: "pooled", points: lineOf(points, "pooled"), labelAt: 3 },
       { name: "attention", points: lineOf(points, "attention") },
     ],
     chosen: points[chosen].value,
@@ -154,7 +157,7 @@ function paintFails(context, width, height, look, { step, chosen }) {
 function paintLabels(context, width, height, look, { step, chosen }) {
   const { points } = step;
   const x = axis(points[0].value, points[points.length - 1].value, true);
-  const y = axis(0.004, 0.6, true);
+  const y = axis(0.003, 0.6, true);
   const floor = lineOf(points, "bayes");
   paintChart(context, width, height, look, {
     x: { ...x, ticks: [0.25, 1, 4, 16, 64].map((value) => [value, String(value)]),
@@ -163,10 +166,10 @@ function paintLabels(context, width, height, look, { step, chosen }) {
     series: [
       { name: "pooled", points: lineOf(points, "pooled") },
       { name: "attention", points: lineOf(points, "attention") },
-      { name: "bayes", points: floor, words: "no learner gets below", labelAt: 3 },
+      { name: "bayes", points: floor, words: "" },
     ],
     chosen: points[chosen].value,
-    behind: (place, { bottom }) => {
+    behind: (place, { left, bottom }) => {
       context.beginPath();
       context.moveTo(place(floor[0][0], 1)[0], bottom + 4);
       for (const [a, b] of floor) context.lineTo(...place(a, b));
@@ -175,6 +178,7 @@ function paintLabels(context, width, height, look, { step, chosen }) {
       context.fillStyle = look.ink;
       context.fill();
       context.globalAlpha = 1;
+      write(context, look, "no learner gets here", left + 8, bottom - 10, { colour: look.bayes, halo: false });
     },
   });
 }
