@@ -15,7 +15,7 @@ from explorer_page import serving, until, wait, watched, words_of
 from sparsetoken.app import numbers
 from sparsetoken.app.state import CONTROLS, State
 
-SMALL = {"length": 4, "strength": 3.0}
+SAID = "w => document.getElementById('simulation-state').textContent.includes(w)"
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,11 @@ def test_what_is_copied_and_saved(page, address, tmp_path, browser):
     assert words_of(other) == words_of(page)
     other.close()
     files = {}
-    for ending, head in (("csv", b"# Learning curves, exact"), ("png", b"\x89PNG"), ("svg", b"<svg")):
+    for ending, head in (
+        ("csv", b"# Learning curves, exact"),
+        ("png", b"\x89PNG"),
+        ("svg", b"<svg"),
+    ):
         with page.expect_download() as waiting:
             page.click(f"#save-{ending}")
         saved = tmp_path / f"plot.{ending}"
@@ -158,7 +162,13 @@ def test_what_is_copied_and_saved(page, address, tmp_path, browser):
         assert files[ending].startswith(head) and len(files[ending]) > 500
     svg = files["svg"].decode()
     version = numbers.__name__ and __import__("sparsetoken").__version__
-    for told in ("cosine=0.8", "length=5", link.partition("?")[2].split("&")[0], version, "#ffffff"):
+    for told in (
+        "cosine=0.8",
+        "length=5",
+        link.partition("?")[2].split("&")[0],
+        version,
+        "#ffffff",
+    ):
         assert told in svg
     lines = files["csv"].decode().splitlines()
     assert any("cosine=0.8" in line for line in lines if line.startswith("#"))
@@ -264,8 +274,10 @@ def test_a_plan_is_applied_with_one_click(page, address, capsys):
 def test_simulated_runs_belong_to_their_state(page, address):
     go(page, address, length=4, strength=4.0, dim=30, repeats=2)
     page.click("#simulate")
-    until(page, "() => document.getElementById('simulation-state').textContent.includes('30 of 30')")
-    until(page, "() => document.getElementById('simulation-state').textContent.includes('sampled')")
+    until(
+        page, "() => document.getElementById('simulation-state').textContent.includes('30 of 30')"
+    )
+    until(page, SAID, "sampled")
     dots = "() => document.querySelectorAll('#simulated tbody tr').length"
     assert page.evaluate(dots) == 15
     page.fill("#strength", "3")
@@ -289,9 +301,11 @@ def test_simulated_runs_belong_to_their_state(page, address):
     page.keyboard.press("Enter")
     wait(page, dim=1000, repeats=32)
     page.click("#simulate")
-    until(page, "() => document.getElementById('simulation-state').textContent.includes('of 480')")
+    until(page, SAID, "of 480")
     page.click("#cancel")
-    until(page, "() => document.getElementById('simulation-state').textContent.includes('cancelled')")
+    until(
+        page, "() => document.getElementById('simulation-state').textContent.includes('cancelled')"
+    )
 
 
 def test_the_first_load_is_small(page, address):

@@ -68,7 +68,12 @@ def test_only_our_own_name_and_origin_may_ask(address):
         assert ask(address, "/answers/code", Host=host)[0] in (400, 421), host
     here = f"http://127.0.0.1:{port}"
     assert ask(address, "/answers/code", Origin=here)[0] == 200
-    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{port + 1}", "http://localhost"):
+    for origin in (
+        "http://evil.example",
+        "null",
+        f"http://127.0.0.1:{port + 1}",
+        "http://localhost",
+    ):
         assert ask(address, "/answers/code", Origin=origin)[0] == 403, origin
     assert ask(address, "/answers/code", Sec_Fetch_Site="cross-site")[0] == 403
     assert ask(address, "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0] == 200

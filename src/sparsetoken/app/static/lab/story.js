@@ -41,7 +41,11 @@ async function story(openInLab) {
     if (!answer.ok) throw new Error(await answer.text());
     const data = await answer.json();
     const { mountStory } = await import("../story/story.js");
+    const lab = document.getElementById("lab");
+    const before = lab.getBoundingClientRect().top;
     mountStory(element, { data, openInLab });
+    // what is being read stays where it is
+    if (location.search) scrollBy(0, lab.getBoundingClientRect().top - Math.min(before, innerHeight / 2));
     for (const step of data.steps) {
       const { address } = step.points[step.move.start];
       if (address === null) continue; // beyond the laboratory
