@@ -18,8 +18,8 @@ class Explore:
 
     host: str = "127.0.0.1"
     """Where to listen; 0.0.0.0 lets other machines in."""
-    port: int = 0
-    """Where to listen; 0 takes a free one."""
+    port: int | None = None
+    """Where to listen; 8642 or the next that is free by default, 0 takes any."""
     no_browser: bool = False
     """Do not open a browser."""
     export: Path | None = None
