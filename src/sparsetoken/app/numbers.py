@@ -223,7 +223,7 @@ def alignment(state: State) -> list[Row]:
     ]
 
 
-def weight_on_signal(state: State, query: Query) -> Estimate:
+def weight_on_signal(state: State, query: AnyQuery) -> Estimate:
     """Mean of the weights that attention puts on the signal tokens of a positive sample."""
     task = state.task
     noise = np.random.default_rng(0).standard_normal((_DRAWS, task.normals))
