@@ -1,6 +1,6 @@
 """Pictures of every step of the story, in light, in the dark and on a phone, for docs.
 
-    python benchmarks/story.py --out docs/explorer
+python benchmarks/story.py --out docs/explorer
 """
 
 from __future__ import annotations

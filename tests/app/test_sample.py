@@ -104,6 +104,17 @@ def drawn(page, data, seed, count=COUNT):
     return dict(zip(names, rows.T, strict=True))
 
 
+def scores_of(task, protocol, name, judge, kinds):
+    """The exact scores of the readout that is handed to the browser."""
+    classifier = (kinds or {}).get(name) or st.CLASSIFIERS.make(name)
+    query = st.align(task, protocol) if classifier.learns_query else None
+    law = classifier.law(task, query)
+    weights = np.array(judge["weights"])
+    return law.scores(
+        Readout(weights, judge["bias"], math.hypot(judge["rest"], *weights[law.noisy]))
+    )
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_errors_of_drawn_samples_are_the_exact_ones(page, case):
     task, protocol, kinds = CASES[case]
@@ -127,6 +138,12 @@ def test_errors_of_drawn_samples_are_the_exact_ones(page, case):
             count = wrong[chosen].size
             deviation = math.sqrt(judge[rate] * (1 - judge[rate]) / count)
             assert abs(wrong[chosen].mean() - judge[rate]) < 4 * deviation + 2 / count, (name, rate)
+        exact = scores_of(task, protocol, name, judge, kinds)
+        for chosen, side in ((positive, exact.positive), (~positive, exact.negative)):
+            values = np.sort(samples[name][chosen])
+            seen = (np.arange(len(values)) + 0.5) / len(values)
+            distance = np.abs(side.merged().below(values) - seen).max()
+            assert distance * math.sqrt(len(values)) < 2.2, name  # Kolmogorov: 1 in 8000
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -138,10 +155,7 @@ def test_numbers_are_those_of_predict(case):
         classifier = (kinds or {}).get(name) or st.CLASSIFIERS.make(name)
         prediction = st.predict(task, classifier, protocol)
         assert judge["test_error"] == pytest.approx(float(prediction.test_error), abs=1e-12)
-        law = classifier.law(task, prediction.query)
-        weights = np.array(judge["weights"])
-        noise = math.hypot(judge["rest"], *weights[law.noisy])
-        again = law.scores(Readout(weights, judge["bias"], noise))  # in other units
+        again = scores_of(task, protocol, name, judge, kinds)  # in other units
         assert float(again.test_error) == pytest.approx(judge["test_error"], abs=1e-9)
         spread = judge["distribution"]
         for side in ("positive", "negative"):
@@ -305,22 +319,25 @@ def test_play_converges_to_the_exact_errors(page, data):
 
 
 def test_less_motion_is_respected(page, data):
-    """While samples are streamed the picture of one is repainted seldom, or hardly ever."""
-    painted = {}
+    """While samples are streamed, numbers and pictures stand still for most of a second."""
+    page.clock.install()
+    changes = {}
     for motion in ("no-preference", "reduce"):
         page.emulate_media(reduced_motion=motion)
         page.evaluate(MOUNT, data)
         page.get_by_role("button", name="Play").click()
-        painted[motion] = page.evaluate("""async () => {
-          let changes = 0;
-          const observer = new MutationObserver(() => changes++);
-          observer.observe(document.querySelector(".sample-counted"), {childList: true});
-          await new Promise((done) => setTimeout(done, 3000));
-          observer.disconnect();
-          return changes;
+        page.evaluate("""() => {
+          window.changes = { numbers: 0, sample: 0 };
+          const watch = (name, place) => new MutationObserver(() => window.changes[name]++)
+            .observe(document.querySelector(place), { childList: true });
+          watch("numbers", ".sample-counted");
+          watch("sample", ".sample-words");
         }""")
+        page.clock.run_for(7000)
+        changes[motion] = page.evaluate("window.changes")
         page.evaluate("mounted.destroy()")
-    assert 1 <= painted["reduce"] <= 5 < painted["no-preference"]
+    assert 1 <= changes["reduce"]["numbers"] <= 10 < 100 < changes["no-preference"]["numbers"]
+    assert 1 <= changes["reduce"]["sample"] <= 10 < changes["no-preference"]["sample"] <= 20
 
 
 def test_what_cannot_be_drawn_is_refused():

@@ -130,7 +130,9 @@ export function paintPlane(context, width, height, look, { sample, data }) {
     colour: look.ink, weight: "bold", align: data.cosine >= 0 ? "right" : "left",
   });
   write(context, look, "query →", width - 2, origin[1] - 6, { colour: look.attention, align: "right" });
-  write(context, look, "mean", mean[0] - 10, mean[1] + 18, { colour: look.pooled, weight: "bold", align: "right" });
+  write(context, look, "mean", mean[0] - 10, mean[1] + 18, {
+    colour: look.pooled, weight: "bold", align: "right",
+  });
   const edge = pooled[0] > width - 40 ? "right" : pooled[0] < 40 ? "left" : "center";
   write(context, look, "attention", pooled[0], pooled[1] + 22, {
     colour: look.attention, weight: "bold", align: edge,
@@ -205,7 +207,9 @@ export function paintRunning(context, width, height, look, { data, history, word
   const exact = (name) => data.classifiers[name].test_error;
   for (const name of names.sort((one, other) => exact(one) - exact(other))) {
     above = Math.min(y(exact(name)) - 5, above - 14);
-    write(context, look, WORDS[name], right, above, { align: "right", colour: look[name], weight: "bold", size: 11 });
+    write(context, look, WORDS[name], right, above, {
+      align: "right", colour: look[name], weight: "bold", size: 11,
+    });
   }
   if (words) write(context, look, words, (left + right) / 2, (top + bottom) / 2, { align: "center" });
 }
