@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo test test-all test-slow test-claims test-torch test-explorer test-cpus test-oldest \
-	test-pythons lint bench plans stress explore dist dist-check help
+	test-pythons lint bench plans stress explore dist dist-check record help
 
 help:
 	@echo "make demo   reproduce every claim of the paper, write results/report.html"
@@ -25,6 +25,7 @@ help:
 	@echo "make plans  200 random plans, simulated as they stand (docs/plans.md; 20 minutes)"
 	@echo "make stress 1320 random problems over many decades, none unsolved"
 	@echo "make bench  measured speed of theory and simulation (tables)"
+	@echo "make record  screenshots, measurements, every claim at the paper's sizes (hours)"
 	@echo "make dist   sdist and wheel of the last commit, the same bytes each time, checked as a user has them"
 
 .venv/installed: pyproject.toml constraints.txt
@@ -91,6 +92,9 @@ dist: .venv/dist
 dist-check:
 	scripts/check-wheel dist/sparsetoken-*.whl --extra app --extra bags --extra dask --extra mpi --extra parquet \
 		$$(scripts/pythons 2>/dev/null | sed -n '1p;$$p' | sed 's/^/--python /')
+
+record: .venv/installed
+	scripts/record
 
 explore: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[app]'

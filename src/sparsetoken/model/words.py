@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from sparsetoken.model.classifiers import Classifier
@@ -28,6 +28,7 @@ _SYMBOLS = {
     "query_step": "η_q",
 }
 _ALWAYS = {"length", "sparsity", "strength", "prevalence", "ridge"}  # even at their defaults
+_LONGEST = 60  # letters of a value: a spectrum has many numbers
 _SAMPLES = ("query_samples", "readout_samples")
 
 
@@ -38,6 +39,8 @@ def task_words(task: Task, given: Mapping[str, str] | None = None) -> str:
     'L = 10, R = 1, θ = 5, π = 0.5'
     >>> task_words(Task(10, 1, 5.0, token_correlation=0.3), {"length": "3 to 80"})
     'L = 3 to 80, R = 1, θ = 5, π = 0.5, ρ = 0.3'
+    >>> task_words(Task(10, 1, 5.0, signal_spread=0.3))
+    'L = 10, R = 1, θ = 5, π = 0.5, signal_spread = 0.3'
     """
     return _words(task, given or {})
 
@@ -93,12 +96,25 @@ def _words(thing: Any, given: Mapping[str, str], left_out: set[str] | None = Non
     words = []
     for field in fields(thing):
         value, name = getattr(thing, field.name), field.name
-        usual = field.default is not MISSING and value == field.default
+        usual = _same(value, _default(field))
         if name in (left_out or ()) or (usual and name not in _ALWAYS and name not in given):
             continue
         words.append(f"{_SYMBOLS.get(name, name)} = {given.get(name) or _value(value)}")
     return ", ".join(words)
 
 
+def _default(field: Field[Any]) -> Any:
+    made = field.default_factory
+    return field.default if made is MISSING else made()
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Equal, and of one kind: an object with arrays may not want to be compared with others."""
+    return type(value) is type(other) and bool(value == other)
+
+
 def _value(value: Any) -> str:
-    return shown(value) if isinstance(value, int | float | Varying) else repr(value)
+    if isinstance(value, int | float | Varying):
+        return shown(value)
+    words = repr(value)
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
