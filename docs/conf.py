@@ -100,19 +100,27 @@ def name_languages(app, doctree):
             block["language"] = "text"
 
 
-ELSEWHERE = {  # files of the repository that are pages here, under another name
+PAGES_OF_FILES = {  # the file of the repository that a page shows
+    "changelog": "CHANGELOG.md",
+    "contributing": "CONTRIBUTING.md",
+    "forecasts": "benchmarks/real/results/planning.md",
+}
+LINKS = {  # to files of the repository that are pages of the site, under another name
     r"\(\.\./examples/(gallery|tutorials)/GALLERY_HEADER\.rst\)": r"(\1/index.rst)",
     r"\(\.\./examples/(gallery|tutorials)/(\w+)\.py\)": r"(\1/\2.rst)",
-    r"\(\.\./CHANGELOG\.md\)": "(changelog.md)",
-    r"\(\.\./CONTRIBUTING\.md\)": "(contributing.md)",
+    **{rf"\(\.\./{re.escape(file)}\)": f"({page}.md)" for page, file in PAGES_OF_FILES.items()},
 }
 
 
 def link_to_pages(app, docname, source):
-    """Links that lead to a file in the repository lead to its page on the site."""
-    if docname.count("/") == 0:
-        for file, page in ELSEWHERE.items():
-            source[0] = re.sub(file, page, source[0])
+    """Pages that are files of the repository; links to such files lead to their pages."""
+    if file := PAGES_OF_FILES.get(docname):
+        text = (HERE.parent / file).read_text()
+        source[0] = re.sub(r"\]\((?!https?:|#)", "](../", text).replace("](../docs/", "](")
+        app.env.note_dependency(HERE.parent / file)
+    if "/" not in docname:
+        for link, page in LINKS.items():
+            source[0] = re.sub(link, page, source[0])
 
 
 def setup(app):
