@@ -2,18 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := -m pytest --numprocesses 2 --dist worksteal
-REST := --ignore=tests/torch_backend --ignore=tests/app --ignore=tests/reproduction
+REST := --ignore=tests/torch_backend --ignore=tests/app --ignore=tests/reproduction --ignore=tests/site
 export MPLBACKEND := Agg
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo test test-all test-slow test-claims test-torch test-explorer test-cpus test-oldest \
-	test-pythons lint bench plans stress explore dist dist-check record help
+	test-pythons lint bench plans stress explore dist dist-check record docs test-site help
 
 help:
 	@echo "make demo   reproduce every claim of the paper, write results/report.html"
 	@echo "make test   lint, types, the quick tests and doctests (under five minutes)"
 	@echo "make test-all  everything: also the slow tests, claims, torch, the explorer"
+	@echo "make docs   the site, examples executed, into build/site/index.html (opens from disk)"
+	@echo "make test-site  the site in a real browser: links, search, formulas, axe, phones"
 	@echo "make test-claims  every claim at tiny size; a wrong theory must fail it"
 	@echo "make test-torch  the same fits and simulations on torch tensors (installs torch)"
 	@echo "make test-explorer  the explorer, in a real browser"
@@ -48,7 +50,7 @@ test-slow: .venv/installed
 	scripts/install-browser
 	$(BIN)/python $(PYTEST) -m slow --durations 12 $(REST)
 
-test-all: test test-slow test-claims test-torch test-explorer
+test-all: test test-slow test-claims test-torch test-explorer docs test-site
 
 test-claims: .venv/installed
 	scripts/install-browser
@@ -56,7 +58,20 @@ test-claims: .venv/installed
 
 test-explorer: .venv/installed
 	scripts/install-browser
+	scripts/install-axe
 	$(BIN)/python $(PYTEST) tests/app
+
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+docs: .venv/docs
+	$(BIN)/python scripts/build-site
+
+test-site: docs
+	scripts/install-browser
+	scripts/npm-package axe-core@4.14.0
+	$(BIN)/python $(PYTEST) tests/site
 
 .venv/torch: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0

@@ -58,6 +58,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 1,
     "show_memory": False,
+    "write_computation_times": False,  # a page with tables from elsewhere
     "abort_on_example_error": True,
     "download_all_examples": True,
 }
@@ -71,7 +72,9 @@ html_extra_path = ["llms.txt", "_built"]
 html_show_sourcelink = False
 html_copy_source = False
 html_show_search_summary = False  # summaries are fetched, which no browser does from disk
+html_context = {"default_mode": "auto"}
 html_theme_options = {
+    "navbar_persistent": ["site-search"],
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
@@ -84,8 +87,12 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "start": [], "choose": [], "faq": [], "glossary": []}
 
-if (HERE / "_built" / "story.html").exists():  # `sparsetoken explore --export`, by build-site
-    tags.add("story")  # noqa: F821
+STORY = """## The story, to move
+<iframe src="story.html" title="The story: what attention finds, with sliders" class="story" \
+loading="lazy"></iframe>
+
+<p><a href="story.html">The story on a page of its own</a></p>
+"""
 
 
 def name_languages(app, doctree):
@@ -100,21 +107,39 @@ def name_languages(app, doctree):
             block["language"] = "text"
 
 
-ELSEWHERE = {  # files of the repository that are pages here, under another name
+PAGES_OF_FILES = {  # the file of the repository that a page shows
+    "changelog": "CHANGELOG.md",
+    "contributing": "CONTRIBUTING.md",
+    "forecasts": "benchmarks/real/results/planning.md",
+}
+LINKS = {  # to files of the repository that are pages of the site, under another name
     r"\(\.\./examples/(gallery|tutorials)/GALLERY_HEADER\.rst\)": r"(\1/index.rst)",
     r"\(\.\./examples/(gallery|tutorials)/(\w+)\.py\)": r"(\1/\2.rst)",
-    r"\(\.\./CHANGELOG\.md\)": "(changelog.md)",
-    r"\(\.\./CONTRIBUTING\.md\)": "(contributing.md)",
+    **{rf"\(\.\./{re.escape(file)}\)": f"({page}.md)" for page, file in PAGES_OF_FILES.items()},
 }
 
 
 def link_to_pages(app, docname, source):
-    """Links that lead to a file in the repository lead to its page on the site."""
-    if docname.count("/") == 0:
-        for file, page in ELSEWHERE.items():
-            source[0] = re.sub(file, page, source[0])
+    """Pages that are files of the repository; links to such files lead to their pages."""
+    if file := PAGES_OF_FILES.get(docname):
+        text = (HERE.parent / file).read_text()
+        source[0] = re.sub(r"\]\((?!https?:|#)", "](../", text).replace("](../docs/", "](")
+        app.env.note_dependency(HERE.parent / file)
+    if docname == "index" and (HERE / "_built" / "story.html").exists():  # build-site writes it
+        source[0] = source[0].replace("<!-- story -->", STORY)
+    if "/" not in docname:
+        for link, page in LINKS.items():
+            source[0] = re.sub(link, page, source[0])
+
+
+def skip_members(app, what, name, member, skip, options):
+    """What estimators inherit from scikit-learn is described there."""
+    theirs = getattr(member, "__module__", None) or ""
+    routing = name.startswith("set_") and name.endswith("_request")
+    return True if theirs.startswith("sklearn.") or routing else skip
 
 
 def setup(app):
+    app.connect("autodoc-skip-member", skip_members)
     app.connect("source-read", link_to_pages)
     app.connect("doctree-read", name_languages)

@@ -24,23 +24,23 @@ ROOMS = {
     "model": (
         "signals places noise covariances task weightings clouds envelopes losses cuts scores "
         "compression geometry law attention coloured classifiers vectorized names protocol queries "
-        "words"
+        "layout coloured_queries words"
     ).split(),
     "theory": (
-        "query_spread coloured_alignment alignment capacity saddle several newton fit asymptotics "
-        "fluctuations training_sets finite_size prediction"
+        "query_spread coloured_alignment alignment saddle several newton several_capacity capacity "
+        "fit asymptotics fluctuations training_sets finite_size prediction"
     ).split(),
     "oracles": (
-        "thresholds exact linear laws extremes symmetric attention bayes posterior oracle "
-        "learning_data learning_equation bayes_learning "
+        "thresholds exact linear laws extremes symmetric attention bayes posterior whitening "
+        "oracle learning_data prior learning_equation bayes_learning "
         "detection regret"
     ).split(),
     "fitting": (
         "algebra objective newton interior fit calibration separability groups low_rank joint"
     ).split(),
     "simulation": (
-        "devices outcome settings reduced tokens spiked message_passing results experiment "
-        "universality"
+        "devices gram pooling outcome settings coloured reduced tokens spiked message_passing "
+        "results experiment universality"
     ).split(),
     "simulation/architectures": "models training".split(),
     "studies": (
@@ -69,7 +69,10 @@ ROOMS = {
         "one_file_a_bag loading collection"
     ).split(),
     "figures": "style files panels charts token_maps results".split(),
-    "app": "state numbers pictures workers simulations snippets page server explore".split(),
+    "app": (
+        "state numbers sample story export pictures workers simulations snippets page server "
+        "explore"
+    ).split(),
     "cli": "output tasks questions planning bags scoring explorer studies".split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all

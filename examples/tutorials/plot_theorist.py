@@ -99,9 +99,8 @@ for sampler, dim in (("reduced", 200), ("tokens", 60)):
     for size in (2, 8, 20):
         run = st.simulate(task, Window(size), protocol, dim=dim, repeats=8, seed=0, sampler=sampler)
         runs[sampler, size] = run.mean("test_error"), run.sem("test_error")
-        print(
-            f"{sampler:8} M = {size:2d}: {runs[sampler, size][0]:.4f} ± {runs[sampler, size][1]:.4f}"
-        )
+        mean, error = runs[sampler, size]
+        print(f"{sampler:8} M = {size:2d}: {mean:.4f} ± {error:.4f}")
 
 figure, axes = plt.subplots(figsize=(6.4, 4))
 axes.plot(sizes, [prediction.test_error for prediction in exact], "-", label="theory, the limit")

@@ -4,6 +4,7 @@ ASCII alone: it is opened with whatever encoding a machine is set to.
 """
 
 from .app.explore import explore as explore
+from .app.export import export_story as export_story
 from .bags.bags import Bags as Bags
 from .bags.comparison import compare_poolings as compare_poolings
 from .bags.comparison import cross_validate as cross_validate

@@ -137,26 +137,16 @@ COLOURED = [
     st.Task(6, 1, 3.0, signal_spread=4.0),
     st.Task(6, 1, 3.0, noise=st.Covariances(2 * EYE, EYE, [1, 0, 0])),
 ]
-FROZEN = st.Attention(cosine=0.9, sharpness=1.0)
 
 
 @pytest.mark.parametrize("task", COLOURED)
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda task: st.bayes_error(task),
-        lambda task: st.oracle_error(task, st.Pooled()),
-        lambda task: st.oracle_error(task, FROZEN),
-        lambda task: st.signal_threshold(task, st.Pooled(), error=0.1),
-        lambda task: st.bayes_curve(task, samples=[1.0]),
-        lambda task: st.samples_needed(task, error=0.2),
-        lambda task: st.hard_phase(task),
-        lambda task: st.message_passing_rounds(task, 1.0),
         lambda task: st.plan(task, dim=100, samples=500),
         lambda task: st.predict(task, st.Pooled(), st.Protocol(), dim=100),
         lambda task: st.best_steps(task, st.Logistic(), 2.0),
         lambda task: st.alignment_rate(task, st.Protocol()),
-        lambda task: st.simulate(task, st.Pooled(), st.Protocol(), dim=50),
         lambda task: task.sample(3, 3, rng=0),
     ],
 )

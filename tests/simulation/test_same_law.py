@@ -13,7 +13,7 @@ from scipy.stats import ks_2samp
 import sparsetoken as st
 import witness as plain
 from sparsetoken.model.queries import draw_query
-from sparsetoken.simulation import reduced
+from sparsetoken.simulation import gram, reduced
 from sparsetoken.simulation.devices import Device
 
 DIM, REPEATS = 16, 400
@@ -194,7 +194,7 @@ def test_a_bartlett_factor_has_the_gram_matrix_of_gaussians():
     factors, plainly = [], []
     for seed in np.random.SeedSequence(1).spawn(4000):
         source = Device().source(seed)
-        factor = reduced._bartlett(count, 0, freedoms, source)
+        factor = gram.bartlett(count, 0, freedoms, source)
         assert np.allclose(factor, np.tril(factor))
         factors.append(factor @ factor.T)
         noise = rng.standard_normal((count, freedoms))

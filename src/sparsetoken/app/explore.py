@@ -10,10 +10,13 @@ from collections.abc import Callable
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 
+PORT = 8642  # so that links survive a restart
+_NEXT = 20  # ports that are tried after it
+
 
 def explore(
     host: str = "127.0.0.1",
-    port: int = 0,
+    port: int | None = None,
     *,
     browser: bool = True,
     ready: Callable[[str], None] | None = None,
@@ -24,8 +27,8 @@ def explore(
     ----------
     host : str
         Where to listen; the default serves this machine alone, "0.0.0.0" lets others in.
-    port : int
-        0 takes a free one.
+    port : int, optional
+        0 takes a free one; without it 8642, or the next that is free.
     browser : bool
         Open a browser.
     ready : callable, optional
@@ -48,41 +51,78 @@ def explore(
         ...
     sparsetoken.InvalidInput: explore: port must be a whole number between 0 and 65535, got 99999
     """
-    port = whole("explore", "port", port, least=0, most=65535)
+    if port is not None:
+        port = whole("explore", "port", port, least=0, most=65535)
     try:
-        from werkzeug.serving import WSGIRequestHandler, make_server
+        import uvicorn
 
+        from sparsetoken.app.guard import Patient
         from sparsetoken.app.server import make_app
+        from sparsetoken.app.sessions import MOST_BYTES
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"explore: {error.name} is missing; install it with pip install 'sparsetoken[app]'"
         ) from error
-
-    class Quiet(WSGIRequestHandler):  # type: ignore[misc]
-        protocol_version = "HTTP/1.1"  # one connection for many requests
-        disable_nagle_algorithm = True
-
-        def log(self, type: str, message: str, *args: object) -> None:
-            """Requests are not worth a line each."""
-
-    app = make_app()
+    app = make_app(host)  # first: what it begins must not have the socket
     try:
-        server = make_server(host, port, app.server, threaded=True, request_handler=Quiet)
-    except (OSError, SystemExit) as error:
-        raise InvalidInput(
-            f"explore: nothing can listen at {host}, port {port} ({error})"
-        ) from error
-    address = f"http://{_name(host)}:{server.server_port}/"
-    if ready is not None:
-        ready(address)
-    if browser:
-        threading.Timer(0.5, webbrowser.open, (address,)).start()
-    try:
-        server.serve_forever()
-    finally:
-        server.server_close()
-        app.simulations.close()
-        app.worker.close()
+        listening = _listen(host, port)
+    except InvalidInput:
+        for pool in app.state.pools:
+            pool.close()
+        raise
+    address = f"http://{_name(host)}:{listening.getsockname()[1]}/"
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if not self.started:
+                return
+            if ready is not None:
+                ready(address)
+            if browser:
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    with listening:
+        config = uvicorn.Config(
+            app,
+            http=Patient,
+            ws="wsproto",
+            ws_max_size=MOST_BYTES,
+            h11_max_incomplete_event_size=MOST_BYTES,
+            limit_concurrency=512,
+            timeout_graceful_shutdown=1,
+            proxy_headers=False,
+            server_header=False,
+            access_log=False,
+            log_config=None,
+            lifespan="on",
+        )
+        Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """A socket at that port, or at the first that is free."""
+    error: Exception | None = None
+    for place in range(PORT, PORT + _NEXT) if port is None else [port]:
+        try:
+            family, kind, _, _, where = socket.getaddrinfo(
+                host or "0.0.0.0", place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            listening = socket.socket(family, kind)
+        except OSError as raised:
+            error = raised
+            break
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(where)
+            listening.listen(512)
+        except OSError as raised:
+            listening.close()
+            error = raised
+        else:
+            return listening
+    words = f"port {port}" if port is not None else f"ports {PORT} to {PORT + _NEXT - 1}"
+    raise InvalidInput(f"explore: nothing can listen at {host}, {words} ({error})") from error
 
 
 def _name(host: str) -> str:

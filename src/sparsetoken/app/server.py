@@ -1,268 +1,148 @@
-"""The server of the explorer: every value is checked, all work is bounded, nothing is kept.
+"""The server of the explorer: every value is checked, work is bounded, no page is remembered.
 
-What the page sends becomes a `State` or a sentence. Numbers are computed for that state alone; the
-only thing the server remembers of a page is its running simulation.
+A page loads its files, and asks over one WebSocket (`sessions.py`); a single answer can be had by
+its address as well. What is sent becomes a `State` or a sentence; anything else that goes wrong is
+a bug: status 500, with a traceback in the log.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-import time
-import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
+import logging
+import os
+from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import flask
-from dash import ClientsideFunction, Dash, Input, Output, ctx, no_update
-from dash import State as Known
-from werkzeug.exceptions import HTTPException
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
 
-from sparsetoken.app import numbers, page, pictures
+from sparsetoken import __version__
+from sparsetoken.app.answers import KINDS, MAP_FIELDS, SAMPLE_FIELDS, SIMULATED_FIELDS
+from sparsetoken.app.guard import Guard
+from sparsetoken.app.sessions import Session, Work
 from sparsetoken.app.simulations import Simulations
-from sparsetoken.app.snippets import as_command, as_python
-from sparsetoken.app.state import CONTROLS, DEFAULTS, PRESETS, State
-from sparsetoken.app.workers import NAMED, Calculator
-from sparsetoken.planning.advice import range_warnings, scatter_warnings
-from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.text import json_ready
-from sparsetoken.theory.prediction import predict
+from sparsetoken.app.state import CONTROLS, DEFAULTS, METRICS, VIEWS, State
+from sparsetoken.app.workers import NAMED, Outdated, Pool
+from sparsetoken.model.names import CLASSIFIERS
+from sparsetoken.support.errors import WorkerDied
 
-_PACKAGE = Path(__file__).parent.parent
-_MOST_BYTES = 1 << 18  # of a request
-_PATIENCE = 0.4  # seconds of one answer of the map
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
-        "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+_STATIC = Path(__file__).parent / "static"
+_MOST_PAGES = 256  # connected at once
+_LOG = logging.getLogger("sparsetoken.app")
+_FIRST_ASKED = ("curves_draft", "code", "curves", "table")  # of the page as it is at first
+# few controls first, the rest in groups behind "more"
+FIRST = ("length", "sparsity", "strength", "prevalence", "query_samples", "readout_samples")
+GROUPS = {
+    "Tokens": ("token_correlation",),  # and what is to come of their noise
+    "Training": ("ridge", "loss", "readout_step", "bias_step", "query_step"),
+    "Query": ("query", "cosine", "sharpness", "weighting"),
+    "Simulation and plan": ("dim", "repeats", "target"),
+    "Map": ("across", "up"),
 }
-_View = Callable[[State], Sequence[numbers.Row]]
-_QUICK: dict[str, _View] = {
-    "curves": numbers.curves_draft,
-    "alignment": numbers.alignment,
-    "attention": numbers.attention,
-}
-_EXACT: dict[str, _View] = _QUICK | {"curves": numbers.curves, "roc": numbers.roc}
-# what does not change a simulated run of `POINTS`
-_LOOKS = {"view", "metric", "across", "up", "target", "readout_samples", "repeats"}
 
 
-def make_app() -> Dash:
-    """The Dash application; `app.server` is its Flask server."""
-    app = Dash(
-        "sparsetoken.app",
-        assets_folder=str(Path(__file__).parent / "assets"),
-        title="sparsetoken explorer",
-        update_title="",
-        serve_locally=True,
-        compress=False,
+def page_settings() -> dict[str, Any]:
+    """What the page has to know of controls, views and kinds of answers."""
+    return {
+        "version": __version__,
+        "defaults": DEFAULTS,
+        "controls": {name: vars(control) for name, control in CONTROLS.items()},
+        "first": FIRST,
+        "groups": GROUPS,
+        "views": VIEWS,
+        "metrics": METRICS,
+        "classifiers": list(CLASSIFIERS),
+        "kinds": {
+            name: {"fields": kind.fields, "views": kind.views, "quick": kind.quick}
+            for name, kind in KINDS.items()
+        } | {
+            "map": {"fields": MAP_FIELDS, "views": ("map",), "quick": False},
+            "sample": {"fields": SAMPLE_FIELDS, "views": ("sample",), "quick": False},
+        },
+        "simulated": SIMULATED_FIELDS,
+    }  # fmt: skip
+
+
+def make_app(host: str = "127.0.0.1") -> Starlette:
+    """The application, for one event loop; its processes begin here and end with its lifespan."""
+    exact = Pool(max(3, min(6, os.cpu_count() or 3)))
+    quick = Pool(1, gentle=False)
+    works: list[Work] = []
+    numbers = count()
+    pages = 0
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        works.append(Work(exact, quick, Simulations()))
+        warm = [asyncio.create_task(_warm(works[0], name)) for name in _FIRST_ASKED]
+        try:
+            yield
+        finally:
+            for task in warm:
+                task.cancel()
+            works[0].close()
+
+    async def home(_: Request) -> Response:
+        settings = json.dumps(page_settings()).replace("<", "\\u003c")
+        page = (_STATIC / "index.html").read_text(encoding="utf-8")
+        return HTMLResponse(page.replace("{settings}", settings))
+
+    async def one_answer(request: Request) -> Response:
+        """A kind of answer, or of the story, or of the sample, for the state in the address."""
+        kind = request.path_params["kind"]
+        if kind not in (*KINDS, "story", "sample"):
+            return PlainTextResponse("there is no such answer", 404)
+        try:
+            state = State.from_query(request.url.query)
+            return JSONResponse(await works[0].answer(f"request {next(numbers)}", kind, state))
+        except NAMED as error:
+            return PlainTextResponse(str(error), 400)
+        except WorkerDied as error:
+            return PlainTextResponse(f"{error} (killed, or out of memory): try again", 503)
+        except asyncio.CancelledError:
+            return PlainTextResponse("the explorer has ended", 503)
+
+    async def talk(socket: WebSocket) -> None:
+        nonlocal pages
+        if pages >= _MOST_PAGES:
+            await socket.close(1013, "too many pages are open")
+            return
+        pages += 1
+        try:
+            await Session(socket, works[0], f"page {next(numbers)}").run()
+        finally:
+            pages -= 1
+
+    async def broken(_: Request, error: Exception) -> Response:
+        _LOG.error("a bug", exc_info=error)
+        return PlainTextResponse("the explorer has a bug: its log has the traceback", 500)
+
+    app = Starlette(
+        routes=[
+            Route("/", home),
+            Route("/answers/{kind}", one_answer),
+            Route("/{kind:str}.json", one_answer),
+            WebSocketRoute("/talk", talk),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
+        middleware=[Middleware(Guard, host=host)],
+        exception_handlers={Exception: broken},
+        lifespan=lifespan,
     )
-    app.layout = page.layout
-    app.simulations, app.worker = Simulations(), Calculator()
-    _guard(app.server)
-    _clientside(app)
-    _callbacks(app, app.simulations, app.worker)
-
-    @app.server.post("/draft")
-    def draft() -> Any:
-        """Not a callback of Dash: those wait for one another, and a slider does not."""
-        return flask.jsonify(_draft(flask.request.get_json()))
-
+    app.state.pools = exact, quick
     return app
 
 
-def _guard(server: Any) -> None:
-    """No large bodies, no stack traces, nothing from elsewhere."""
-    server.config["MAX_CONTENT_LENGTH"] = _MOST_BYTES
-
-    def refuse(error: Exception) -> Any:
-        code, words = 400, "this request makes no sense to the explorer"
-        if isinstance(error, HTTPException):
-            code = error.code or 400
-        elif isinstance(error, InvalidInput):
-            words = str(error)
-        elif _is_ours(error):
-            code, words = 500, "the explorer has a bug: its log has the traceback"
-            server.logger.error("a bug", exc_info=error)
-        else:  # Dash stumbles over bodies that no page of its own sends
-            server.logger.warning("refused: %s: %s", type(error).__name__, error)
-        return flask.Response(words, status=code, mimetype="text/plain")
-
-    server.register_error_handler(Exception, refuse)
-
-    def with_headers(response: Any) -> Any:
-        response.headers.update(_HEADERS)
-        return response
-
-    server.after_request(with_headers)
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Whether code of this package was running when it was raised."""
-    files = (frame.filename for frame in traceback.extract_tb(error.__traceback__))
-    return any(Path(name).is_relative_to(_PACKAGE) for name in files)
-
-
-def _clientside(app: Dash) -> None:
-    """What needs no server: sliders and typed entries in step, the address, drawing, exports."""
-    places = [f"{way}-{name}" for name in page.NUMBERS for way in ("slide", "type")]
-    places += page.CHOICES
-    presets = [Input(f"preset-{k}", "n_clicks") for k in range(len(PRESETS))]
-    controls = [Input(place, "value") for place in places]
-    app.clientside_callback(
-        ClientsideFunction("explorer", "follow"),
-        [Output("words", "data"), *(Output(place, "value") for place in places)],
-        # a slider tells Dash where it rests, by "moved"
-        [Input("address", "search"), *presets, *controls, Input("moved", "data")],
-        [Known("words", "data")],
-    )
-    app.clientside_callback(
-        ClientsideFunction("explorer", "settle"), Output("settled", "data"), Input("words", "data")
-    )
-    for name in ("exact", "marks", "map", "simulated"):  # each alone: none waits for another
-        app.clientside_callback(
-            ClientsideFunction("explorer", f"arrive_{name}"), Input(name, "data")
-        )
-    for name in ("csv", "png", "svg", "copy-python", "copy-command", "copy-link"):
-        app.clientside_callback(
-            ClientsideFunction("explorer", name.replace("-", "_")),
-            Output(name, "title"),
-            Input(name, "n_clicks"),
-            prevent_initial_call=True,
-        )
-    settings = {
-        "defaults": DEFAULTS, "presets": list(PRESETS.values()),
-        "numbers": page.NUMBERS, "choices": page.CHOICES, "steps": page.POSITIONS,
-        "controls": {name: [c.least, c.most, c.log, c.whole] for name, c in CONTROLS.items()},
-    }  # fmt: skip
-    app.index_string = app.index_string.replace(
-        "<footer>",
-        f'<script type="application/json" id="settings">{json.dumps(settings)}</script><footer>',
-    )
-
-
-def _callbacks(app: Dash, simulations: Simulations, worker: Calculator) -> None:
-    def answer(work: Callable[[State], dict[str, Any]], words: Any, visit: Any) -> Any:
-        try:
-            state = _state(words)
-        except InvalidInput as error:
-            return {"words": words, "message": str(error)}
-        page_name = visit if isinstance(visit, str) and len(visit) <= 64 else ""
-        return json_ready({"words": words} | worker.run(page_name, work, state))
-
-    settled, clock = Input("settled", "data"), Input("clock", "n_intervals")
-    visit_known = Known("visit", "data")
-    # when nothing has moved for a moment; two answers, as marks may take some seconds
-    for name, work in {"exact": exact_answer, "marks": marks_answer}.items():
-        app.callback(Output(name, "data"), settled, visit_known)(partial(answer, work))
-
-    @app.callback(Output("map", "data"), settled, clock, visit_known)
-    def fill_map(words: Any, _: Any, visit: Any) -> Any:
-        """Some more cells of the map."""
-        if not isinstance(words, dict) or words.get("view") != "map":
-            return no_update
-        return answer(map_answer, words, visit)
-
-    buttons = Input("simulate", "n_clicks"), Input("cancel", "n_clicks")
-    known = Known("settled", "data"), visit_known
-
-    @app.callback(Output("simulated", "data"), *buttons, clock, *known, prevent_initial_call=True)
-    def simulated(_run: Any, _stop: Any, _tick: Any, words: Any, visit: Any) -> Any:
-        """Begin, cancel, or say how far it is."""
-        if not isinstance(visit, str) or not 8 <= len(visit) <= 64:
-            return {"message": "this page has no name"}
-        if ctx.triggered_id == "cancel":
-            simulations.cancel(visit)
-            return {"running": False, "traces": [], "words": "cancelled"}
-        try:
-            state = _state(words)
-            if ctx.triggered_id == "simulate":
-                simulations.start(visit, state)
-        except InvalidInput as error:
-            return {"message": str(error)}
-        job = simulations.look(visit)
-        if job is None:
-            return no_update
-        fits = replace(job.state, **state.values(_LOOKS)) == state  # the curves that are drawn
-        rows = job.rows.get(state.metric, []) if fits else []
-        answer = {
-            "running": job.running,
-            "message": job.message,
-            "words": f"{job.done} of {job.total} runs",
-            "traces": pictures.dots(rows, state.metric),
-        }
-        return json_ready(answer)
-
-
-def _draft(words: Any) -> Any:
-    """At once, while a slider moves."""
-    answer: dict[str, Any] = {"words": words}
-    try:
-        state = _state(words)
-        if state.view in _QUICK:
-            answer["figure"] = pictures.figure(state, _QUICK[state.view](state))
-    except NAMED as error:
-        answer["message"] = str(error)
-    return json_ready(answer)
-
-
-def _state(words: Any) -> State:
-    """The state that a page's words mean."""
-    if not isinstance(words, dict):
-        raise InvalidInput("a state must be names with values")
-    return State.of(words)
-
-
-def exact_answer(state: State) -> dict[str, Any]:
-    """Figure, numbers and code of a state."""
-    answer: dict[str, Any] = {"python": as_python(state), "command": as_command(state)}
-    if state.view == "plan":
-        answer["headline"], answer["table"], answer["warning"] = numbers.planned(state)
-        return answer
-    if state.view in _EXACT:
-        answer["figure"] = pictures.figure(state, _EXACT[state.view](state))
-    answer["table"] = [
-        {"classifier": name, **{number: f"{value:.6g}" for number, value in values.items()}}
-        for name, values in numbers.chosen(state).items()
-    ]
-    return answer
-
-
-@lru_cache(maxsize=64)
-def doubts(state: State) -> str:
-    """What is different in d dimensions from the limit that is drawn, for attention; often none."""
-    query_samples = state.query_samples if state.query == "learned" else 0.0
-    counts = [round(share * state.dim) for share in (query_samples, state.readout_samples)]
-    if counts[1] < 2 or (state.query == "learned" and counts[0] < 1):
-        return f"At d = {state.dim}: so few samples per dimension are none."
-    here = predict(state.task, state.attention, state.protocol, state.dim)
-    mean, limit = here.test_error, numbers.chosen(state)["attention"]["test_error"]
-    words = list(scatter_warnings("attention's test error", mean, here.spread, here.useless))
-    words += range_warnings(state.task, state.dim, *counts)
-    if abs(mean - limit) > max(0.1 * limit, 4 * mean.standard_error):
-        words.insert(0, f"attention's mean test error is {mean:.3g}, not {limit:.3g}")
-    return f"At d = {state.dim}: {'; '.join(words)}." if words else ""
-
-
-def marks_answer(state: State) -> dict[str, Any]:
-    """Floors and capacities of the curves; what speaks against trusting the numbers."""
-    drawn = pictures.marks(numbers.marks(state)) if state.view == "curves" else []
-    return {"traces": drawn, "warning": "" if state.view in ("plan", "map") else doubts(state)}
-
-
-def map_answer(state: State) -> dict[str, Any]:
-    """As many cells as a moment gives; what is there is not computed again."""
-    xs, ys = numbers.map_axes(state)
-    until, cells, missing = time.monotonic() + _PATIENCE, [], 0
-    for column, line in numbers.map_order(len(xs), len(ys)):
-        if time.monotonic() > until:
-            missing += 1
-            continue
-        cell = numbers.map_cell(state, xs[column], ys[line])
-        cells += [] if cell is None else [cell]
-    return {"figure": pictures.map_figure(state, xs, ys, cells), "missing": missing}
+async def _warm(work: Work, kind: str) -> None:
+    """Answers of the first page that is opened, before it is."""
+    with contextlib.suppress(Outdated, WorkerDied, *NAMED):
+        await work.answer("", kind, State())

@@ -24,7 +24,7 @@ LONGEST = 200  # tokens; beyond, a curve takes seconds
 _MOST_LETTERS = 4000  # of an address
 _SHOWN_LETTERS = 40  # of a wrong value
 VIEWS = {
-    "curves": "Learning curves", "attention": "Attention", "roc": "ROC",
+    "curves": "Learning curves", "sample": "One sample", "roc": "ROC",
     "alignment": "Alignment", "map": "Who wins where", "plan": "Plan",
 }  # fmt: skip
 METRICS = {"test_error": "test error", "auc": "AUC", "train_loss": "training loss"}
@@ -38,7 +38,11 @@ _WEIGHTINGS = tuple(name.replace("-K", "-3") for name in WEIGHTINGS)
 
 @dataclass(frozen=True)
 class Control:
-    """How a field is shown: in words, with its symbol, from least to most; or its choices."""
+    """How a field is shown: in words, with its symbol, from least to most; or its choices.
+
+    A slider goes from `least` to `most`; what a plan recommends may lie beyond, and is allowed up
+    to `lowest` and `highest`.
+    """
 
     symbol: str
     help: str
@@ -48,6 +52,13 @@ class Control:
     whole: bool = False
     choices: tuple[str, ...] = ()
     words: str = ""
+    lowest: float = math.nan
+    highest: float = math.nan
+
+    def __post_init__(self) -> None:
+        for name, slider in (("lowest", self.least), ("highest", self.most)):
+            if math.isnan(getattr(self, name)):
+                settle(self, **{name: slider})
 
     def checked(self, name: str, value: Any) -> Any:
         """A number within the range or a word among the choices, from a number or a word."""
@@ -57,10 +68,10 @@ class Control:
                 raise InvalidInput(f"{name} must be one of {allowed}, got {_short(value)}")
             return value
         number = _as_number(value)
-        if not self.least <= number <= self.most or (self.whole and number != round(number)):
+        if not self.lowest <= number <= self.highest or (self.whole and number != round(number)):
             kind = "a whole number" if self.whole else "a number"
             raise InvalidInput(
-                f"{name} must be {kind} between {self.least:g} and {self.most:g}, "
+                f"{name} must be {kind} between {self.lowest:g} and {self.highest:g}, "
                 f"got {_short(value)}"
             )
         return int(number) if self.whole else float(number)
@@ -109,17 +120,37 @@ class State:
     strength: float = _control(5.0, "θ", "length of the signal in a token, over the noise", 0, 20)
     prevalence: float = _control(0.5, "π", "probability of a positive sample", 0.01, 0.99)
     query_samples: float = _control(
-        2.0, "α₀", "that teach the query, per dimension", 0.05, 100, log=True
+        2.0,
+        "α₀",
+        "that teach the query, per dimension",
+        0.05,
+        100,
+        log=True,
+        lowest=1e-3,
+        highest=1e5,
     )
     readout_samples: float = _control(
-        4.0, "α₁", "that fit the readout, per dimension", 0.05, 100, log=True
+        4.0,
+        "α₁",
+        "that fit the readout, per dimension",
+        0.05,
+        100,
+        log=True,
+        lowest=1e-3,
+        highest=1e5,
     )
-    ridge: float = _control(0.01, "λ", "penalty on the readout's weights", 1e-6, 100, log=True)
+    ridge: float = _control(
+        0.01, "λ", "penalty on the readout's weights", 1e-6, 100, log=True, highest=1e4
+    )
     cosine: float = _control(0.95, "s", "of a frozen query with the signal", 0, 1)
     sharpness: float = _control(1.0, "τ", "length of a frozen query; 0 pools evenly", 0, 20)
-    readout_step: float = _control(1.0, "η_w", "first gradient step", 1e-3, 100, log=True)
-    bias_step: float = _control(1.0, "η_b", "first gradient step, of the bias", 0, 100)
-    query_step: float = _control(10.0, "η_q", "second gradient step", 0.01, 1000, log=True)
+    readout_step: float = _control(
+        1.0, "η_w", "first gradient step", 1e-3, 100, log=True, lowest=1e-6, highest=1e9
+    )
+    bias_step: float = _control(1.0, "η_b", "first gradient step, of the bias", 0, 100, highest=1e9)
+    query_step: float = _control(
+        10.0, "η_q", "second gradient step", 0.01, 1000, log=True, lowest=1e-6, highest=1e9
+    )
     target: float = _control(
         0.05, "ε", "for the planner", 1e-4, 0.499, log=True, words="target error"
     )
@@ -160,11 +191,14 @@ class State:
 
     @classmethod
     def from_query(cls, query: str) -> State:
-        """From the part of an address behind the question mark."""
+        """From the part of an address behind the question mark; unknown names are passed over."""
         if len(query) > _MOST_LETTERS:
             raise InvalidInput(f"an address must have at most {_MOST_LETTERS} letters")
-        pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True, max_num_fields=100)
-        return cls.of(dict(pairs))
+        try:
+            pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True, max_num_fields=100)
+        except ValueError as error:
+            raise InvalidInput("an address must have at most 100 words") from error
+        return cls.of({name: value for name, value in pairs if name in CONTROLS})
 
     def to_query(self) -> str:
         """The shortest address that gives this state again."""
@@ -212,10 +246,3 @@ CONTROLS: dict[str, Control] = {
     for field in fields(State)
 }
 DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(State)}
-PRESETS: dict[str, dict[str, Any]] = {
-    "the paper's figure": {"ridge": 1e-5},
-    "rare lesion": {"length": 60, "strength": 6.0, "prevalence": 0.1, "query_samples": 8.0,
-                    "readout_samples": 8.0},
-    "dense signal": {"length": 10, "sparsity": 10, "strength": 0.7},
-    "attention fails": {"length": 30, "strength": 2.5, "query_samples": 0.5},
-}  # fmt: skip

@@ -133,8 +133,8 @@ class Spectrum(TokenNoise):
     Examples
     --------
     >>> noise = Spectrum((0.2, 1.0, 4.0), (0.5, 0.35, 0.15))
-    >>> noise.signal_share == noise.density, noise.counts(10).tolist()
-    (True, [5, 3, 2])
+    >>> noise.signal_share == noise.density, noise.counts(20).tolist()
+    (True, [10, 7, 3])
     >>> Spectrum((1.0, 2.0), (0.5, 0.6))
     Traceback (most recent call last):
         ...
@@ -200,18 +200,20 @@ class Spectrum(TokenNoise):
         return JointSpectrum(noise, signal, np.array(self.density), np.array(self.signal_share))
 
     def counts(self, dim: int) -> IntArray:
-        """Coordinates (atoms,) of each eigenvalue in d dimensions: the nearest whole numbers, at
-        least one where the signal has a share."""
-        share = np.array(self.density) * whole("Spectrum", "dim", dim, least=1)
-        counts = np.floor(share).astype(np.intp)
-        counts[(counts == 0) & (np.array(self.signal_share) > 0)] = 1
-        missing = dim - int(counts.sum())
-        if missing > 0:
-            order = np.argsort(counts - share, kind="stable")  # the largest remainders first
-            counts[order[:missing]] += 1
-        while missing < 0:  # where one more than its share was needed: from the most numerous
+        """Coordinates (atoms,) of each eigenvalue in d dimensions.
+
+        Coordinate j = 0, …, d − 1 has the eigenvalue at the quantile (j + ½)/d of the density,
+        atoms in the order given; where the signal has a share but the density no coordinate, one
+        is taken from the most numerous.
+        """
+        dim = whole("Spectrum", "dim", dim, least=1)
+        ends = np.floor(np.round(dim * np.cumsum(self.density), 9) + 0.5).astype(np.intp)
+        ends[-1] = dim
+        counts = np.diff(ends, prepend=0)
+        lacking = (counts == 0) & (np.array(self.signal_share) > 0)
+        counts[lacking] = 1
+        for _ in range(int(np.count_nonzero(lacking))):
             counts[int(np.argmax(counts))] -= 1
-            missing += 1
         if np.any((counts == 0) & (np.array(self.signal_share) > 0)):
             raise InvalidInput(
                 f"Spectrum: dim must be at least {np.count_nonzero(self.signal_share)} (one "

@@ -17,6 +17,8 @@ fast algorithm is known to find what is in them.
 
 With independent samples all of this is exact in the limit of many dimensions, also where strength
 or sparsity vary, places have weights, or tokens of a bag share noise (whose part is then known).
+With coloured noise of known spectrum, and known shares of the signal in it, the equation is that of
+`prior`, and the test that of the whitened task.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsetoken.model.protocol import check_task
-from sparsetoken.model.task import Task, require_white
+from sparsetoken.model.task import Task
 from sparsetoken.oracles.learning_data import Labels
 from sparsetoken.oracles.learning_equation import (
     BayesPoint,
@@ -37,6 +39,8 @@ from sparsetoken.oracles.learning_equation import (
     Learner,
     SamplesNeeded,
 )
+from sparsetoken.oracles.prior import prior_of
+from sparsetoken.oracles.whitening import whitened
 from sparsetoken.support.arrays import BoolArray, Column
 from sparsetoken.support.checks import one_of, real, refusal, whole
 from sparsetoken.support.errors import InvalidInput
@@ -328,7 +332,18 @@ def _equation(
     owner: str, task: Task, annotated: float, unlabelled: float, label_noise: float, seed: int
 ) -> Equation:
     check_task(owner, task)
-    require_white(owner, task)
     seed = whole(owner, "seed", seed, least=0)
     labels = Labels(annotated, unlabelled, label_noise, owner)
-    return Equation(owner, task, tuple(labels.kinds(task)), seed)
+    white, prior = _white(owner, task), prior_of(owner, task)
+    return Equation(owner, white, tuple(labels.kinds(white)), seed, prior)
+
+
+def _white(owner: str, task: Task) -> Task:
+    """The task in whitened units."""
+    if task.has_spread:
+        raise InvalidInput(
+            f"{owner}: signal_spread must be that of the noise (None): with another, squares alone "
+            "tell signal tokens from noise in the limit of many dimensions, and whoever knows both "
+            f"covariances has an error of 0 with no samples at all, got {task.signal_spread!r}"
+        )
+    return whitened(owner, task)

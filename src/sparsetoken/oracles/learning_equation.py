@@ -3,13 +3,16 @@ r"""The equation m = Γ(m)/(1 + Γ(m)) of Bayes-optimal learning, and its soluti
 With x = √m it is e(x) = x² − (1 − x²) Γ(x) = 0. The number of labelled samples α at which a given m
 solves it is explicit: α(m) = (m/(1−m) − Σ of the other bags)/(Σ of the labelled), so that stable
 solutions at α are where α(m) rises through it, and message passing is stuck at the first.
+
+That is white noise. With a spectrum m(Γ) is another function (`prior`), and m the part of the
+signal's squared length that is known in whitened units.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,6 +22,7 @@ from scipy.optimize import brentq, minimize_scalar
 from sparsetoken.model.task import Task
 from sparsetoken.oracles.extremes import REPLICATES
 from sparsetoken.oracles.learning_data import Channel, Kind, Revealed, channel_of, revealed
+from sparsetoken.oracles.prior import Prior, WhitePrior
 from sparsetoken.oracles.thresholds import trivial_error
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
@@ -34,7 +38,7 @@ _FAINT = 1e-6  # a cosine at which nothing is learned
 class Learner(NamedTuple):
     """A learner in the limit: what its direction and its test are worth."""
 
-    cosine: Estimate  # √m, of its direction with the signal
+    cosine: Estimate  # of its direction with the signal: √m in white noise
     test_error: Estimate
     information: float  # I(m) per dimension, in nats
 
@@ -119,6 +123,7 @@ class Equation:
     task: Task
     kinds: tuple[Kind, ...]
     seed: int
+    prior: Prior = field(default_factory=WhitePrior)
 
     @cached_property
     def parts(self) -> list[Revealed]:
@@ -141,7 +146,8 @@ class Equation:
         energy = self._total(samples, [part.energy for part in self.parts])
         learned = self._total(samples, [part.information(root) for part in self.parts])
         gamma = self.precision(root, samples)
-        return np.asarray(np.log1p(gamma) / 2 + learned + (energy - gamma) * (1 - root**2) / 2)
+        known = self.prior.entropy(gamma)
+        return np.asarray(known + learned + (energy - gamma) * (1 - root**2) / 2)
 
     def _total(self, samples: float, values: Sequence[Any]) -> Any:
         """Σ_k α_k times values of the kinds."""
@@ -150,7 +156,7 @@ class Equation:
 
     def samples_at(self, root: float | FloatArray) -> FloatArray:
         """α at which m solves the equation (…, 17): at most 0 where other bags suffice."""
-        odds = np.asarray(root**2 / (1 - root**2))[..., None]
+        odds = self.prior.precision(np.asarray(root) ** 2)[..., None]
         told = [part.overlap(root) for part in self.parts]
         more = sum(kind.more * value for kind, value in zip(self.kinds, told, strict=True))
         of_each = sum(kind.share * value for kind, value in zip(self.kinds, told, strict=True))
@@ -175,7 +181,7 @@ class Equation:
             return [0.0]
 
         def excess(root: float) -> float:
-            return root**2 - (1 - root**2) * float(self.precision(root, samples)[0])
+            return self.prior.excess(root, float(self.precision(root, samples)[0]))
 
         ends = np.append(roots, 1.0)
         found = [brentq(excess, ends[i], ends[i + 1], xtol=1e-15) for i in places.tolist()]
@@ -200,10 +206,12 @@ class Equation:
         roots = np.full(1 + REPLICATES, start)  # by all draws, then by replicates
         for _ in range(count):
             gamma = np.diagonal(self.precision(roots, samples))
-            roots = np.sqrt(gamma / (1 + gamma))
-            cosine = Estimate(roots[0], _standard_error(roots))
+            roots = np.sqrt(self.prior.overlap(gamma))
+            root = Estimate(roots[0], _standard_error(roots))
             information = float(self.information(roots[0], samples)[0])
-            yield Learner(cosine, self._error(cosine), information)
+            cosines = self.prior.cosine(gamma)
+            cosine = Estimate(cosines[0], _standard_error(cosines))
+            yield Learner(cosine, self._error(root), information)
 
     def _likeliest(self, roots: list[float], samples: float) -> float:
         """The solution with the least mutual information."""
@@ -214,19 +222,25 @@ class Equation:
             return Learner(Estimate(0.0), Estimate(trivial_error(self.task.prevalence)), 0.0)
         gamma = self.precision(root, samples)
         slopes = [part.overlap(root)[0] * part.log_overlap(root, 1)[0] for part in self.parts]
-        steepness = 2 * root * (1 + gamma[0]) - (1 - root**2) * self._total(samples, slopes)
-        cosine = Estimate(
-            math.sqrt(gamma[0] / (1 + gamma[0])),  # with all digits of its distance from 1
-            (1 - root**2) * _standard_error(gamma) / steepness,
+        prior, slope = self.prior, self.prior.slope(float(gamma[0]))
+        known = Estimate(
+            math.sqrt(prior.overlap(gamma[0])),  # with all digits of its distance from 1
+            slope * _standard_error(gamma) / (2 * root - slope * self._total(samples, slopes)),
         )
-        return Learner(cosine, self._error(cosine), float(self.information(root, samples)[0]))
+        cosine = Estimate(
+            float(prior.cosine(gamma[0])),
+            float(abs(prior.cosine(gamma[0] * (1 + _NEAR)) - prior.cosine(gamma[0])))
+            / (gamma[0] * _NEAR * slope / (2 * root))
+            * known.standard_error,
+        )
+        return Learner(cosine, self._error(known), float(self.information(root, samples)[0]))
 
-    def _error(self, cosine: Estimate) -> Estimate:
-        """Of the likelihood ratio along a direction with this cosine."""
-        error = self.channel.error(float(cosine))
-        if not cosine.standard_error:
+    def _error(self, root: Estimate) -> Estimate:
+        """Of the likelihood ratio along a direction that is worth √m = `root` of the signal."""
+        error = self.channel.error(float(root))
+        if not root.standard_error:
             return error
-        ends = (cosine, cosine - cosine.standard_error)
+        ends = (root, root - root.standard_error)
         here, moved = (self.channel.error(float(end), few=True) for end in ends)
         return Estimate(error, math.hypot(error.standard_error, moved - here))
 

@@ -12,6 +12,9 @@ Tokens enter through g_l = ⟨x_l, ξ⟩ ~ N(θv_l, 1). The best error over all 
 Any other classifier, task or weighting is met with the best linear readout of its law (`laws`), and
 its Bayes error with draws of the posterior (`posterior`).
 
+With coloured noise all of this is as in white noise for a stronger or weaker signal; a signal with
+a spread of its own has a Bayes test and a best mean pooling (`whitening`).
+
 Attention and Bayes are sampled with one token integrated out. Standard errors are spreads over 16
 independent scrambles of a Sobol sequence. For more than 512 tokens see `extremes`, whose central
 limit is the only approximation.
@@ -20,12 +23,14 @@ limit is the only approximation.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any, Protocol
 
 from sparsetoken.model.classifiers import Attention, Classifier, Pooled
+from sparsetoken.model.covariances import White
 from sparsetoken.model.protocol import check_classifier, check_task
-from sparsetoken.model.task import Task, require_white
+from sparsetoken.model.task import Task
 from sparsetoken.model.vectorized import Vectorized
 from sparsetoken.model.weightings import SOFTMAX, HardMax
 from sparsetoken.oracles.attention import AttentionOracle
@@ -36,6 +41,14 @@ from sparsetoken.oracles.laws import LawOracle
 from sparsetoken.oracles.linear import LinearOracle
 from sparsetoken.oracles.posterior import PosteriorOracle
 from sparsetoken.oracles.thresholds import trivial_error
+from sparsetoken.oracles.whitening import (
+    SpreadPooled,
+    check_one_signal,
+    spread_error,
+    spread_refusal,
+    whitened,
+    whitened_length,
+)
 from sparsetoken.support.checks import real, whole
 from sparsetoken.support.estimate import Estimate
 
@@ -79,13 +92,15 @@ def oracle_error(task: Task, classifier: Classifier, *, seed: int = 0) -> Estima
     (True, True, True)
     """
     check_task("oracle_error", task)
-    require_white("oracle_error", task)
     seed = whole("oracle_error", "seed", seed, least=0)
     check_classifier("oracle_error", classifier)
+    if task.has_spread:
+        return _with_spread(classifier, task)
+    task = whitened("oracle_error", task)
     return _oracle(classifier, task, seed).error(task.strength)
 
 
-def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
+def bayes_error(task: Task, *, dim: int | None = None, seed: int = 0) -> Estimate:
     """The error of the likelihood-ratio test with every parameter known: the floor.
 
     The test compares e_R(pe^{θg})/e_R(p) · e^{−Rθ²/2} with (1−π)/π, g the tokens along ξ and p the
@@ -94,7 +109,12 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     Parameters
     ----------
     task : Task
-        What a sample is.
+        What a sample is. With coloured noise the signal's strength counts in units of the noise
+        around it, θ√(ξᵀΣ⁻¹ξ). Where signal tokens have a covariance of their own, their squares
+        tell them from noise: the more dimensions, the better, so that the limit of the error is 0.
+    dim : int, optional
+        Embedding dimension d, for a signal with a spread; without a spread the error is the same in
+        every dimension. None for the limit, or for the dimension of the task's matrices.
     seed : int
         Of the draws.
 
@@ -116,8 +136,12 @@ def bayes_error(task: Task, *, seed: int = 0) -> Estimate:
     True
     """
     check_task("bayes_error", task)
-    require_white("bayes_error", task)
     seed = whole("bayes_error", "seed", seed, least=0)
+    if task.has_spread:
+        return spread_error("bayes_error", task, dim, seed)
+    if dim is not None:
+        task.noise.counts(whole("bayes_error", "dim", dim, least=1))
+    task = whitened("bayes_error", task)
     if task.uniform_places and not task.is_plain:
         return PosteriorOracle(task, seed).error()
     check_plain("bayes_error", task, "with position weights")
@@ -161,17 +185,36 @@ def signal_threshold(
     """
     owner = "signal_threshold"
     check_task(owner, task)
-    require_white(owner, task)
     seed = whole(owner, "seed", seed, least=0)
     error = real(owner, "error", error, above=0, below=0.5)
     if classifier is not None:
         check_classifier(owner, classifier)
+    if not task.is_white:
+        if task.has_spread:
+            raise spread_refusal(owner, task)
+        white = replace(task, noise=White(), strength=1.0)
+        strength = signal_threshold(white, classifier, error=error, seed=seed)
+        length = whitened_length(task)
+        spread = strength.standard_error / length
+        return Estimate(strength / length, spread, strength.sharpness)
     check_plain(owner, task)
     if error >= trivial_error(task.prevalence):
         return Estimate(0.0)
     if classifier is None:
         return bayes_oracle(owner, task, seed).threshold(error)
     return _oracle(classifier, task, seed).threshold(error)
+
+
+@singledispatch
+def _with_spread(classifier: Classifier, task: Task) -> Estimate:
+    """The oracle error where signal tokens have a covariance of their own."""
+    raise spread_refusal("oracle_error", task)
+
+
+@_with_spread.register
+def _(classifier: Pooled, task: Task) -> Estimate:
+    check_one_signal("oracle_error", task)
+    return SpreadPooled(task).error()
 
 
 class Oracle(Protocol):

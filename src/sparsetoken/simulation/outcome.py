@@ -13,10 +13,14 @@ from sparsetoken.fitting.objective import Fitted
 from sparsetoken.model.classifiers import Query
 from sparsetoken.model.law import Readout
 from sparsetoken.model.losses import Loss
+from sparsetoken.model.protocol import Protocol
+from sparsetoken.simulation.pooling import PositionReadout, TokenReadout
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.devices import to_numpy
 
 Training = Literal["stages", "joint", "joint from stages", "joint with free query"]
+
+AnyReadout = Readout | TokenReadout | PositionReadout  # in a law's coordinates, or of colours
 
 _NAN = math.nan
 
@@ -26,7 +30,7 @@ class Outcome:
     """One repeat. A repeat without a fit has a `status` that says why, and no numbers."""
 
     query: Query | None = None
-    readout: Readout | None = None
+    readout: AnyReadout | None = None
     readout_norm: float = _NAN  # ‖w‖
     train_error: float = _NAN
     train_loss: float = _NAN
@@ -47,11 +51,17 @@ def one_class(labels: FloatArray, query: Query | None = None) -> Outcome | None:
     return Outcome(query=query, status=words, only_class=float(labels[0]))
 
 
+def query_of(vector: FloatArray, axis: FloatArray, protocol: Protocol) -> Query:
+    """A query (d,) as the theory sees it."""
+    norm = float(np.linalg.norm(vector))
+    return Query(float(vector @ axis), norm, protocol.inverse_temperature * norm)
+
+
 def outcome_of(
     fitted: Fitted | Trained,
     labels: FloatArray,
     loss: Loss,
-    readout: Readout,
+    readout: AnyReadout | None,
     test_error: float,
     query: Query | None = None,
 ) -> Outcome:

@@ -11,6 +11,8 @@ and has the Cholesky factor of Bartlett (normals below, √χ²_{p−K−i} on t
 whatever p is. Its rows are as good as the features.
 
 **No test set.** Given the readout the test error is the law's own formula.
+
+Where noise has a covariance or the signal a spread: `coloured.py`, and `model/coloured_queries.py`.
 """
 
 from __future__ import annotations
@@ -23,20 +25,24 @@ from sparsetoken.fitting.fit import fit
 from sparsetoken.fitting.objective import Fitted
 from sparsetoken.fitting.separability import separable
 from sparsetoken.model.classifiers import Query
+from sparsetoken.model.coloured_queries import draw_query_vector
 from sparsetoken.model.law import Coordinates, Readout
+from sparsetoken.model.layout import draw_layout
 from sparsetoken.model.queries import draw_query
+from sparsetoken.simulation import coloured
 from sparsetoken.simulation.devices import Source
-from sparsetoken.simulation.outcome import Outcome, one_class, outcome_of
+from sparsetoken.simulation.gram import bartlett
+from sparsetoken.simulation.outcome import Outcome, one_class, outcome_of, query_of
 from sparsetoken.simulation.settings import Settings
-from sparsetoken.support.arrays import Array, FloatArray, floats
+from sparsetoken.support.arrays import Array, FloatArray
 from sparsetoken.support.devices import to_numpy
-
-_ROWS = 256  # of a Bartlett factor drawn at once
 
 
 def run(settings: Settings, seed: np.random.SeedSequence) -> Outcome:
     """One run of the protocol."""
     task, classifier, protocol = settings.task, settings.classifier, settings.protocol
+    if not task.is_white:
+        return _run_coloured(settings, seed)
     query, labels, source = _learned(settings, seed)
     without_fit = one_class(labels, query)
     if without_fit is not None:
@@ -49,8 +55,27 @@ def run(settings: Settings, seed: np.random.SeedSequence) -> Outcome:
     return outcome_of(fitted, labels, protocol.loss, readout, error, query)
 
 
+def _run_coloured(settings: Settings, seed: np.random.SeedSequence) -> Outcome:
+    query, labels, source, frame = _learned_coloured(settings, seed)
+    without_fit = one_class(labels, query)
+    if without_fit is not None:
+        return without_fit
+    task, protocol = settings.task, settings.protocol
+    drawn = coloured.draw_features(settings.classifier, task, labels, frame, source)
+    fitted = fit(drawn.features, labels, protocol.loss, protocol.ridge)
+    readout = drawn.readout(fitted)
+    error = readout.scores(task).test_error
+    return outcome_of(fitted, labels, protocol.loss, readout, error, query)
+
+
 def is_separable(settings: Settings, seed: np.random.SeedSequence) -> bool:
     """Whether the training data of `run` with this seed are linearly separable."""
+    if not settings.task.is_white:
+        _, labels, source, frame = _learned_coloured(settings, seed)
+        if one_class(labels):
+            return True
+        drawn = coloured.draw_features(settings.classifier, settings.task, labels, frame, source)
+        return separable(drawn.features, labels)
     query, labels, source = _learned(settings, seed)
     if one_class(labels):
         return True
@@ -71,6 +96,24 @@ def _learned(
     return query, settings.task.sample_labels(n1, source.rng), source
 
 
+def _learned_coloured(
+    settings: Settings, seed: np.random.SeedSequence
+) -> tuple[Query | None, FloatArray, Source, coloured.Frame]:
+    """The same, and the coordinates in which signal and query lie."""
+    task, protocol, query = settings.task, settings.protocol, None
+    for_query, for_readout = seed.spawn(2)
+    rng = np.random.default_rng(for_query)
+    layout = draw_layout(task, settings.dim, rng)
+    vector = settings.classifier.query_vector(layout.signal, rng)
+    if settings.classifier.learns_query:
+        learned = draw_query_vector(task, protocol, layout, settings.sizes[0], rng)
+        vector = protocol.inverse_temperature * learned
+        query = query_of(learned, layout.signal, protocol)
+    source = settings.place.source(for_readout)
+    labels = task.sample_labels(settings.sizes[1], source.rng)
+    return query, labels, source, coloured.frame_of(layout, vector)
+
+
 def draw_features(coordinates: Coordinates, dim: int, source: Source) -> Array:
     """Features (n, K + min(n, p − K)) with the Gram matrix, in law, of the p features.
 
@@ -80,7 +123,7 @@ def draw_features(coordinates: Coordinates, dim: int, source: Source) -> Array:
     explicit = len(coordinates.noisy)
     rest = coordinates.features_per_dim * dim - explicit
     features = (
-        _bartlett(count, explicit, rest, source)
+        bartlett(count, explicit, rest, source)
         if count <= rest
         else source.standard_normal((count, explicit + rest))
     )
@@ -89,21 +132,6 @@ def draw_features(coordinates: Coordinates, dim: int, source: Source) -> Array:
     features[:, :explicit] *= noisy
     features[:, :explicit] += source.device.array(coordinates.means)
     return features
-
-
-def _bartlett(count: int, explicit: int, freedoms: int, source: Source) -> Array:
-    """K columns of normals, then the lower factor of a Wishart matrix (count × count)."""
-    factor = source.device.empty((count, explicit + count))
-    for start in range(0, count, _ROWS):
-        stop = min(start + _ROWS, count)
-        xp, block = floats(source.standard_normal((stop - start, explicit + stop)))
-        block[:, explicit + start :] = xp.tril(block[:, explicit + start :])
-        factor[start:stop, : explicit + stop] = block
-        factor[start:stop, explicit + stop :] = 0.0
-    index = np.arange(count)
-    chi = np.sqrt(source.rng.chisquare(freedoms - index.astype(float)))
-    factor[index, explicit + index] = source.device.array(chi)
-    return factor
 
 
 def readout_of(fitted: Fitted, coordinates: Coordinates) -> Readout:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparsetoken.model.law import Readout
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
@@ -140,6 +141,8 @@ class Simulation(Shown):
         if outcome.readout is None:
             why = outcome.status if self.settings.learner is None else "test_error is measured"
             raise InvalidInput(f"Simulation: repeat {repeat} has no readout ({why})")
+        if not isinstance(outcome.readout, Readout):  # of coloured noise: with its covariances
+            return outcome.readout.scores(task)
         return self.settings.classifier.scores(task, outcome.readout, outcome.query)
 
     def _finite(self, name: str) -> FloatArray:

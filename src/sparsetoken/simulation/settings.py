@@ -11,7 +11,7 @@ import numpy as np
 from sparsetoken.model.classifiers import Classifier, refuse
 from sparsetoken.model.noise import Noise, Shared
 from sparsetoken.model.protocol import Protocol, check_kinds, check_protocol, check_task
-from sparsetoken.model.task import Task, require_white
+from sparsetoken.model.task import Task
 from sparsetoken.simulation.devices import Device
 from sparsetoken.simulation.outcome import Outcome, Training
 from sparsetoken.support.checks import one_of, settle, whole
@@ -68,7 +68,6 @@ class Settings:
             check_task("simulate", self.task)
             check_protocol("simulate", self.protocol)
             refuse(self.learner.possible(self.task))
-        require_white("simulate", self.task)
         least, why = self.classifier.directions, "the explicit directions of the features"
         settle(
             self,
@@ -77,6 +76,8 @@ class Settings:
             test_samples=whole("simulate", "test_samples", self.test_samples, least=1),
             threads=whole("simulate", "threads", self.threads, least=1),
         )
+        if not self.task.is_white:
+            self.task.noise.counts(self.dim)  # refuses dimensions that the covariances do not have
         one_of("simulate", "sampler", self.sampler, get_args(Sampler))
         one_of("simulate", "training", self.training, get_args(Training))
         if self.noise is not None and self.sampler != "tokens":

@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 from sparsetoken.fitting.fit import fit, fit_gram
 from sparsetoken.fitting.groups import Groups
 from sparsetoken.fitting.joint import train_jointly
-from sparsetoken.model.classifiers import Classifier, Query
+from sparsetoken.model.classifiers import Classifier
 from sparsetoken.model.law import Readout
+from sparsetoken.model.layout import Layout, draw_layout
 from sparsetoken.model.noise import Noise
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
+from sparsetoken.simulation.coloured import readout_of_vectors
 from sparsetoken.simulation.devices import Device
-from sparsetoken.simulation.outcome import Outcome, one_class, outcome_of
+from sparsetoken.simulation.outcome import AnyReadout, Outcome, one_class, outcome_of, query_of
+from sparsetoken.simulation.pooling import PositionReadout
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.support.arrays import Array, FloatArray, floats
 from sparsetoken.support.devices import to_numpy
@@ -44,6 +47,7 @@ class TokenStream:
     seed: np.random.SeedSequence
     device: Device
     block: int = field(default_factory=lambda: _BLOCK)  # numbers; the draws depend on it
+    layout: Layout | None = None  # of the task's covariances; None for white tokens
 
     @property
     def axis(self) -> FloatArray:
@@ -53,7 +57,8 @@ class TokenStream:
     @property
     def by_coordinates(self) -> bool:
         """Whether `coordinates` can be drawn."""
-        return self.noise.by_coordinates
+        layouts = self.layout is None or self.layout.by_coordinates
+        return layouts and self.noise.by_coordinates
 
     def samples(self, count: int | None = None) -> Iterator[tuple[slice, Array]]:
         """Tokens (rows, L, d) of the first `count` samples, a block of samples at a time."""
@@ -65,6 +70,8 @@ class TokenStream:
             part = slice(start, min(start + rows, n))
             which, where, strengths = self._signals(part, source.rng)
             tokens = self.noise.draw((part.stop - start, self.task.length, dim), source)
+            if self.layout is not None:
+                tokens = self.layout.coloured(tokens, which, where)
             tokens[which, where, :] += self.device.array(strengths)[:, None] * signal
             if count is not None and part.stop > count:
                 part = slice(start, count)
@@ -79,6 +86,8 @@ class TokenStream:
         for start in range(0, dim, columns):
             part = slice(start, min(start + columns, dim))
             tokens = self.noise.draw((n, self.task.length, part.stop - start), source)
+            if self.layout is not None:
+                tokens = self.layout.coloured(tokens, which, where, part)
             signal = self.device.array(self.signal[part])
             tokens[which, where, :] += self.device.array(strengths)[:, None] * signal
             yield part, tokens
@@ -103,17 +112,25 @@ class Streams(NamedTuple):
     rng: np.random.Generator  # for what else is random: the direction of a frozen query
 
 
+def draw_signal(task: Task, dim: int, rng: np.random.Generator) -> tuple[FloatArray, Layout | None]:
+    """ξ (d,), random as far as the task leaves it open, and how tokens are coloured."""
+    if not task.is_white:
+        layout = draw_layout(task, dim, rng)
+        return layout.signal, layout
+    signal = rng.standard_normal(dim)
+    return signal / np.linalg.norm(signal), None
+
+
 def draw_streams(settings: Settings, seed: np.random.SeedSequence) -> Streams:
     """Samples of the task, with a signal of random direction."""
     seeds, task, sizes = seed.spawn(4), settings.task, settings.sizes
     noise = settings.token_noise
     rng = np.random.default_rng(seeds[0])
-    signal = rng.standard_normal(settings.dim)
-    signal /= np.linalg.norm(signal)
+    signal, layout = draw_signal(task, settings.dim, rng)
 
     def stream(n: int, tokens: np.random.SeedSequence) -> TokenStream:
         labels = task.sample_labels(n, rng)
-        return TokenStream(task, noise, labels, signal, tokens, settings.place)
+        return TokenStream(task, noise, labels, signal, tokens, settings.place, layout=layout)
 
     readout = stream(max(sizes) if settings.reuse_data else sizes[1], seeds[1])
     test = stream(settings.test_samples, seeds[2])
@@ -128,7 +145,7 @@ def run(settings: Settings, streams: Streams) -> Outcome:
     query = None
     if classifier.learns_query:
         gradient = learn_query(streams.query, n0, protocol)
-        query = _query(gradient, streams.query.axis, protocol)
+        query = query_of(gradient, streams.query.axis, protocol)
         direction: FloatArray | None = protocol.inverse_temperature * gradient  # βq
     else:
         direction = classifier.query_vector(train.axis, streams.rng)
@@ -151,15 +168,9 @@ def run(settings: Settings, streams: Streams) -> Outcome:
     if settings.training == "joint from stages" and direction is not None:
         start = (direction / protocol.inverse_temperature, weights, fitted.bias)
         return _joint(streams, settings, start)
-    readout = _readout(weights, fitted.bias, train.axis, direction)
+    readout = _readout(settings, train, weights, fitted.bias, direction)
     error = _test_error(streams.test, classifier, query_vector, fitted.weights, fitted.bias)
     return outcome_of(fitted, labels, protocol.loss, readout, error, query)
-
-
-def _query(vector: FloatArray, axis: FloatArray, protocol: Protocol) -> Query:
-    """A query (d,) as the theory sees it."""
-    norm = float(np.linalg.norm(vector))
-    return Query(float(vector @ axis), norm, protocol.inverse_temperature * norm)
 
 
 def _test_error(
@@ -191,9 +202,9 @@ def _joint(
         start=start,
     )
     direction, weights = beta * trained.query, trained.weights
-    readout = _readout(weights, trained.bias, train.axis, direction)
+    readout = _readout(settings, train, weights, trained.bias, direction)
     error = _test_error(streams.test, settings.classifier, direction, weights, trained.bias)
-    query = _query(trained.query, train.axis, protocol)
+    query = query_of(trained.query, train.axis, protocol)
     return outcome_of(trained, labels, protocol.loss, readout, error, query)
 
 
@@ -231,15 +242,22 @@ def _by_coordinates(streams: Streams, settings: Settings) -> Outcome:
     dual, fitted = fit_gram(gram, train.labels, protocol.loss, protocol.ridge)
     scores = device.array(np.zeros(len(test.labels))) + fitted.bias
     by_position = np.zeros(length)  # readout along e_l⊗ξ
+    squares = np.zeros((length, 2))  # w_lᵀSw_l
     passes = zip(train.coordinates(columns), test.coordinates(columns), strict=True)
     for (part, tokens), (_, fresh) in passes:
         xp, tokens = floats(tokens)
         weights = xp.tensordot(dual, tokens, axes=([0], [0]))  # (L, columns)
         scores = scores + xp.tensordot(fresh, weights, axes=([1, 2], [0, 1]))
         by_position += to_numpy(weights) @ train.signal[part]
+        if train.layout is not None:
+            for kind, root in enumerate(train.layout.roots):
+                squares[:, kind] += to_numpy(weights) ** 2 @ root[part] ** 2
     norm = float(np.linalg.norm(to_numpy(fitted.weights)))
     error = _wrong(test.labels, to_numpy(scores)) / len(test.labels)
-    readout = Readout(by_position, fitted.bias, norm)
+    readout: AnyReadout = Readout(by_position, fitted.bias, norm)
+    if train.layout is not None:
+        made_on = (settings.task.noise, settings.task.signal_spread)
+        readout = PositionReadout(by_position, squares, fitted.bias, made_on)
     return outcome_of(fitted, train.labels, protocol.loss, readout, error)
 
 
@@ -249,9 +267,17 @@ def _wrong(labels: FloatArray, scores: FloatArray) -> float:
 
 
 def _readout(
-    weights: FloatArray, bias: float, signal: FloatArray, direction: FloatArray | None
-) -> Readout:
-    """The readout in the coordinates of the classifier's law."""
+    settings: Settings,
+    train: TokenStream,
+    weights: FloatArray,
+    bias: float,
+    direction: FloatArray | None,
+) -> AnyReadout | None:
+    """The readout in the coordinates of the classifier's law, or by what scores depend on."""
+    signal = train.axis
+    if train.layout is not None:
+        task, classifier = settings.task, settings.classifier
+        return readout_of_vectors(classifier, task, train.layout, direction, weights, bias)
     norm = float(np.linalg.norm(weights))
     if direction is None:  # ξ, or one direction e_l⊗ξ per position
         return Readout(weights.reshape(-1, len(signal)) @ signal, bias, norm)

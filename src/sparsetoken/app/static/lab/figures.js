@@ -1,0 +1,141 @@
+// Answers → figures as data, each with what it is: draft, computing, exact, sampled, outdated.
+
+import { keyOf, settings, told } from "./state.js";
+
+const SAMPLED = 1e-3; // a standard error above it makes numbers sampled ones
+const DRAFT = { curves: "curves_draft", roc: "roc_draft", alignment: null };
+const X = {
+  curves: { label: "readout samples per dimension α₁", log: true, min: 0.1, max: 100 },
+  roc: { label: "false positive rate", min: 0, max: 1 },
+  alignment: { label: "query samples per dimension α₀", log: true, min: 0.1, max: 100 },
+};
+const Y = { roc: "true positive rate", alignment: "cosine of query and signal" };
+const AUC = "area under the ROC curve";
+
+// How sure numbers are, in words; "exact" only where nothing was sampled, or to what is resolved.
+export function precision(error) {
+  if (!error) return { word: "exact", detail: "" };
+  const bound = Number((2 * error).toPrecision(1));
+  if (error < SAMPLED) return { word: "exact", detail: `to ±${bound}` };
+  return { word: "sampled", detail: `± ${bound}` };
+}
+
+// What a view shows now: the exact answer of this state, or else the newest there is.
+function source(view, answers, words) {
+  const exact = answers.current(view, words);
+  if (exact) return { shown: exact, exact: true, current: true };
+  const draft = DRAFT[view] && answers.shown[DRAFT[view]];
+  const old = answers.shown[view];
+  const fits = draft && (view !== "curves" || draft.words.metric === words.metric);
+  if (fits && (!old || draft.id > old.id)) {
+    return { shown: draft, exact: false, current: draft.key === keyOf(DRAFT[view], words) };
+  }
+  return old ? { shown: old, exact: true, current: false } : null;
+}
+
+export function status(view, answers, words, connected) {
+  const kind = view === "sample" ? "sample" : view;
+  const failed = answers.failed(kind, words);
+  const offline = connected ? "" : "without a server";
+  const join = (...parts) => parts.filter(Boolean).join(" · ");
+  if (view === "map") return mapStatus(answers, words, offline, failed, join);
+  const from = source(view, answers, words);
+  if (failed) return { word: "no answer", detail: failed, state: "failed" };
+  if (from?.current && from.exact) {
+    const error = from.shown.answer.errors?.[words.metric] ?? from.shown.answer.error ?? 0;
+    const { word, detail } = precision(error);
+    return { word, detail: join(detail, offline), state: word };
+  }
+  if (from?.current) return { word: "draft", detail: join("good to about 0.005", offline || "computing"), state: "draft" };
+  if (!from) return connected ? { word: "computing", detail: waitWords(view), state: "computing" } : { word: "without a server", detail: "", state: "lost" };
+  return { word: "outdated", detail: join("of other sliders", offline || "computing"), state: "outdated" };
+}
+
+const waitWords = (view) => (view === "plan" ? "a plan takes ten seconds and more" : "");
+
+function mapStatus(answers, words, offline, failed, join) {
+  const shown = answers.shown.map;
+  if (failed) return { word: "no answer", detail: failed, state: "failed" };
+  if (!shown) return offline ? { word: offline, detail: "", state: "lost" } : { word: "computing", detail: "", state: "computing" };
+  if (shown.key !== keyOf("map", words)) return { word: "outdated", detail: join("of other sliders", offline || "computing"), state: "outdated" };
+  const cells = shown.answer.cells;
+  const drafts = cells.filter((cell) => cell.draft).length;
+  const missing = (shown.answer.count ?? Infinity) - cells.length;
+  if (!shown.partial) return { word: "exact", detail: join(`${cells.length} cells`, offline), state: "exact" };
+  const exact = cells.length - drafts;
+  if (missing > 0) return { word: "computing", detail: join(`${cells.length} cells so far`, offline), state: "computing" };
+  return { word: "draft", detail: join(`${exact} of ${cells.length} cells are exact`, offline || "computing"), state: "draft" };
+}
+
+// The figure of a view with curves; null where there is nothing to draw yet.
+export function figure(view, answers, words, dots) {
+  const from = source(view, answers, words);
+  if (!from) return null;
+  const { answer, words: own } = from.shown;
+  const metric = view === "curves" ? words.metric : "y";
+  const lines = Object.entries(answer.series).map(([name, line]) => ({ name, label: name, x: line.x, y: line[metric] ?? line.y }));
+  const made = { view, lines, floors: [], triangles: [], points: [], bars: [], x: { ...X[view] }, y: { label: Y[view], min: 0, max: 1 }, words: own, current: from.current };
+  if (view === "curves") curves(made, answers, words, dots);
+  if (view === "alignment") {
+    made.y.min = Math.min(0, ...lines.flatMap((line) => line.y));
+    made.points.push({ name: "cosine", x: answer.at.x, y: answer.at.y, big: true });
+  }
+  if (view === "roc") made.lines.push({ name: "guessing", label: "guessing", x: [0, 1], y: [0, 1] });
+  return made;
+}
+
+function curves(made, answers, words, dots) {
+  const { metric } = words;
+  made.y.label = metric === "auc" ? AUC : settings.metrics[metric];
+  made.vertical = { x: words.readout_samples, label: "α₁" };
+  const values = made.lines.flatMap((line) => line.y).filter((y) => y !== null);
+  if (metric === "test_error") {
+    for (const { name, error, standard_error } of answers.current("floors", words)?.answer.floors ?? [])
+      made.floors.push({ name: name === "Bayes" ? "any" : name, y: error, label: `${name} floor ${told(Number(error.toPrecision(3)))}${standard_error > SAMPLED ? ` ± ${told(Number((2 * standard_error).toPrecision(1)))}` : ""}` });
+    const learners = answers.current("learners", words)?.answer.series ?? {};
+    const label = { any: "any learner", "message passing": "hard: fast learners" };
+    for (const [name, line] of Object.entries(learners)) made.lines.push({ name, label: label[name], ...line });
+  }
+  for (const [name, x] of Object.entries(answers.current("capacities", words)?.answer.capacities ?? {}))
+    if (typeof x === "number" && x >= made.x.min && x <= made.x.max) made.triangles.push({ name, x });
+  if (dots && dots.key === keyOf("simulate", words)) {
+    for (const dot of dots.dots) made.points.push({ name: dot.series, x: dot.x, y: dot[metric] });
+    made.bars = means(dots.dots, metric);
+  }
+  const top = Math.max(...values, ...made.points.map((point) => point.y));
+  if (metric === "auc") Object.assign(made.y, { min: Math.min(0.5, Math.floor(10 * Math.min(...values)) / 10), max: 1 });
+  else Object.assign(made.y, { min: 0, max: nice(1.02 * top) });
+}
+
+// Mean and standard error of simulated runs, by classifier and samples.
+export function means(dots, metric) {
+  const groups = new Map();
+  for (const dot of dots) {
+    const place = `${dot.series} ${dot.x}`;
+    if (!groups.has(place)) groups.set(place, { name: dot.series, x: dot.x, values: [] });
+    groups.get(place).values.push(dot[metric]);
+  }
+  return [...groups.values()].map(({ name, x, values }) => {
+    const mean = values.reduce((a, b) => a + b, 0) / values.length;
+    const square = values.reduce((a, b) => a + (b - mean) ** 2, 0);
+    const error = values.length > 1 ? Math.sqrt(square / (values.length - 1) / values.length) : null;
+    return { name, x, y: mean, error, count: values.length };
+  });
+}
+
+const nice = (top) => {
+  const unit = 10 ** Math.floor(Math.log10(Math.max(top, 1e-6)));
+  return [1, 2, 3, 5, 7, 10].map((k) => k * unit).find((value) => value >= top) ?? top;
+};
+
+// The value of a line at x, between its points; null beyond them.
+export function at(line, x, log) {
+  const scale = (value) => (log ? Math.log(value) : value);
+  for (let k = 1; k < line.x.length; k += 1) {
+    if (line.x[k - 1] <= x && x <= line.x[k] && line.x[k] > line.x[k - 1]) {
+      const t = (scale(x) - scale(line.x[k - 1])) / (scale(line.x[k]) - scale(line.x[k - 1]));
+      return line.y[k - 1] + t * (line.y[k] - line.y[k - 1]);
+    }
+  }
+  return null;
+}

@@ -1,0 +1,155 @@
+// The plot: uPlot has scales, axes and the cursor; what lies on them is drawn here on its canvas.
+
+import uPlot from "/static/vendor/uplot/uPlot.esm.js";
+import { content, ticks } from "./draw.js";
+import { at } from "./figures.js";
+import { FONT, theme } from "./look.js";
+
+export class Plot {
+  constructor(element, readout) {
+    this.element = element;
+    this.readout = readout;
+    this.figure = null;
+    this.plot = null;
+    this.painted = 0; // how often, for measurements
+    new ResizeObserver(() => this.fit()).observe(element);
+  }
+
+  // Paint a figure; the axes stay where they are if they are the same.
+  show(figure) {
+    this.figure = figure;
+    if (!figure) return;
+    const kind = JSON.stringify([figure.x, figure.y.label, this.narrow(), theme().paper]);
+    if (kind !== this.kind) {
+      this.kind = kind;
+      this.build();
+    } else {
+      this.plot.batch(() => {
+        this.plot.setScale("y", { min: figure.y.min, max: figure.y.max });
+        this.plot.redraw(false, true);
+      });
+    }
+  }
+
+  restyle() {
+    this.kind = null;
+    this.show(this.figure);
+  }
+
+  narrow() {
+    return this.element.clientWidth < 560;
+  }
+
+  size() {
+    return { width: this.element.clientWidth || 300, height: this.element.clientHeight || 300 };
+  }
+
+  fit() {
+    if (!this.plot) return;
+    const { width, height } = this.size();
+    if (width !== this.plot.width || height !== this.plot.height) this.plot.setSize({ width, height });
+  }
+
+  build() {
+    this.plot?.destroy();
+    const colours = theme();
+    const { figure } = this;
+    const axis = (which) => ({
+      label: figure[which].label,
+      labelSize: 22,
+      size: which === "y" ? 52 : 34,
+      stroke: colours.ink,
+      font: `12px ${FONT}`,
+      labelFont: `13px ${FONT}`,
+      grid: { stroke: colours.line, width: 1 },
+      ticks: { stroke: colours.line, width: 1 },
+      splits: () => ticks(this.figure[which]),
+      values: (_, values) => values.map(String),
+      filter: (_, values) => values,
+    });
+    const range = (which) => () => [this.figure[which].min, this.figure[which].max];
+    this.plot = new uPlot({
+      ...this.size(),
+      padding: [10, this.narrow() ? 84 : 96, 0, 0],
+      legend: { show: false },
+      cursor: { drag: { x: false, y: false, setScale: false }, points: { show: false }, y: false },
+      scales: {
+        x: { time: false, range: range("x"), distr: figure.x.log ? 3 : 1 },
+        y: { range: range("y") },
+      },
+      axes: [axis("x"), axis("y")],
+      series: [{}, { scale: "y", paths: () => null, points: { show: false } }],
+      hooks: { draw: [(plot) => this.paint(plot)], setCursor: [(plot) => this.tell(plot)] },
+    }, [[figure.x.min, figure.x.max], [figure.y.min, figure.y.max]], this.element);
+  }
+
+  paint(plot) {
+    const ratio = uPlot.pxRatio;
+    const { left, top, width, height } = plot.bbox;
+    const box = { left: left / ratio, top: top / ratio, width: width / ratio, height: height / ratio };
+    const place = {
+      x: (value) => plot.valToPos(value, "x", true) / ratio,
+      y: (value) => plot.valToPos(value, "y", true) / ratio,
+    };
+    const { ctx } = plot;
+    ctx.save();
+    ctx.scale(ratio, ratio);
+    content(this.figure, onCanvas(ctx, box), box, place, theme());
+    ctx.restore();
+    this.painted += 1;
+  }
+
+  // The numbers under the cursor, in words.
+  tell(plot) {
+    const { figure } = this;
+    if (!(plot.cursor.left >= 0) || !figure) {
+      this.readout.textContent = "";
+      return;
+    }
+    const x = plot.posToVal(plot.cursor.left, "x");
+    const words = [];
+    for (const line of figure.lines) {
+      const y = at(line, x, figure.x.log);
+      if (y !== null && line.name !== "guessing") words.push(`${line.label} ${y.toPrecision(3)}`);
+    }
+    this.readout.textContent = `at ${Number(x.toPrecision(3))}: ${words.join(", ")}`;
+  }
+}
+
+function onCanvas(ctx, box) {
+  return {
+    line(points, { colour, width, dash }) {
+      if (!points.length) return;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(box.left, box.top - 2, box.width, box.height + 4);
+      ctx.clip();
+      ctx.beginPath();
+      points.forEach(([x, y], k) => (k ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+      Object.assign(ctx, { strokeStyle: colour, lineWidth: width, lineJoin: "round" });
+      ctx.setLineDash(dash);
+      ctx.stroke();
+      ctx.restore();
+    },
+    dot(x, y, radius, colour, opacity) {
+      ctx.globalAlpha = opacity;
+      ctx.fillStyle = colour;
+      ctx.beginPath();
+      ctx.arc(x, y, radius, 0, 2 * Math.PI);
+      ctx.fill();
+      ctx.globalAlpha = 1;
+    },
+    triangle(x, y, colour) {
+      ctx.fillStyle = colour;
+      ctx.beginPath();
+      ctx.moveTo(x, y - 11);
+      ctx.lineTo(x - 6, y);
+      ctx.lineTo(x + 6, y);
+      ctx.fill();
+    },
+    text(x, y, words, colour, align) {
+      Object.assign(ctx, { font: `12px ${FONT}`, fillStyle: colour, textAlign: align, textBaseline: "alphabetic" });
+      ctx.fillText(words, x, y);
+    },
+  };
+}

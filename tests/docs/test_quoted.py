@@ -1,0 +1,153 @@
+"""Figures quoted on pages without code: each is compared with the file its command has written.
+
+What a figure may be off is half a unit of the last digit that the page writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pandas as pd
+import pytest
+
+import sparsetoken as st
+from pages import DOCS, NUMBER, last_place, value
+
+ROOT = DOCS.parent
+RESULTS = ROOT / "benchmarks" / "results"
+MEASURED = (DOCS / "measured.md").read_text()
+
+
+def close(quoted: str, true: float) -> None:
+    assert abs(value(quoted) - true) <= 0.501 * last_place(quoted), (quoted, true)
+
+
+def row(page: str, words: str) -> list[str]:
+    """Numbers of the one line of a table that has these words, in order."""
+    (line,) = (line for line in page.splitlines() if words in line and line.startswith("|"))
+    return NUMBER.findall(re.sub(r"\]\([^)]*\)|`[^`]*`|[₀-₉]", " ", line))
+
+
+def rows_of(page: str, heading: str) -> list[list[str]]:
+    """Cells of the table below the line that begins so."""
+    table = page[page.index(heading) :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in table]
+
+
+def test_the_gpu():
+    result = json.loads((RESULTS / "gpu.json").read_text())
+    seconds = {(each["loss"], each["by"][:8]): each for each in result["timings"]}
+    (dim, samples, square, logistic, share, other, *_) = row(MEASURED, "GPU (H200")
+    assert f"--dim {dim.replace(',', '')} --samples {samples.replace(',', '')}" in result["command"]
+    close(square, seconds["Square()", "conjugat"]["sampling and fit (s)"])
+    close(logistic, seconds["Logistic()", "conjugat"]["sampling and fit (s)"])
+    close(share, 100 * seconds["Square()", "Cholesky"]["share of the matrix product"])
+    close(other, 100 * seconds["Logistic()", "Cholesky"]["share of the matrix product"])
+
+
+def test_bags_on_a_gpu():
+    result = json.loads((RESULTS / "gpu_bags.json").read_text())
+    bags, tokens, dim, *_ = numbers = row(MEASURED, "from disk, 5.1 GB")
+    assert [value(text) for text in (bags, tokens, dim)] == [
+        result[name] for name in ("bags", "tokens", "dim")
+    ]
+    assert f"{result['passes']} passes" in MEASURED and result["passes"] == value(numbers[4])
+    close(re.search(r"one H200 (\d+) s", MEASURED)[1], result["seconds"])
+
+
+def test_architectures():
+    page = (DOCS / "architectures.md").read_text()
+    folder = RESULTS / "architectures"
+    timings = json.loads((folder / "timings.json").read_text())
+    close(row(MEASURED, "six architectures")[3], timings["training (s)"])
+    close(re.search(r"; (\d+) s on one H200, checks included", page)[1], timings["all (s)"])
+    table = pd.read_csv(folder / "architectures.csv")
+    table = table[table.panel == "test error"]
+    exact = table[table.series == "exact: attention, four stages"].set_index("x").theory
+    attention_alone = []
+    for name, *ratios, _ in rows_of(page, "| samples per dimension | 2"):
+        measured = table[table.series == name].set_index("x").simulation
+        true = [measured[x] / exact[x] for x in (2.0, 4.0, 8.0, 16.0, 32.0)]
+        for quoted, each in zip(ratios, true, strict=True):
+            close(quoted, each)
+        if name in ("simple attention", "query, key and value", "several heads"):
+            attention_alone += true
+    low, high = re.search(r"error ([\d.]+) to ([\d.]+) times the exact curve", MEASURED).groups()
+    close(low, min(attention_alone))
+    close(high, max(attention_alone))
+
+
+def test_random_plans():
+    page, plans = (DOCS / "plans.md").read_text(), pd.read_csv(DOCS / "plans.csv")
+    answered = plans.dropna(subset=["beyond"])
+    assert f"{len(plans)} random plans" in page and f"of {len(answered)} |" in page
+    for line, count in (
+        ("more than 4 standard errors + 2/d |", (answered.beyond > 4).sum()),
+        ("worse than an even split", (answered.worse_than_even_split > 2).sum()),
+        ("limit of many dimensions in place", (answered.limit_beyond > 4).sum()),
+    ):
+        (found,) = re.findall(rf"^\|[^|]*{re.escape(line)}?[^|]*\|? ?(\d+) of", page, re.M)
+        assert int(found) == count, line
+
+
+def test_forecasts():
+    table = (ROOT / "benchmarks" / "real" / "results" / "planning.md").read_text()
+    heads = "| classifier | forecasts | forecast: error"
+    attention, pooled = rows_of(table, heads)[:2]
+    guide = (DOCS / "bags.md").read_text()
+    for words, cells in (("| attention | 0.", attention), ("| mean pooling | 0.", pooled)):
+        (line,) = (line for line in guide.splitlines() if line.startswith(words))
+        quoted = NUMBER.findall(line)
+        # error and factor of forecast, theory alone, cross-validated error, power law; coverage
+        for text, cell in zip(quoted, [*cells[2:10], cells[-1].rstrip("%")], strict=True):
+            close(text, float(cell))
+    quoted = row(MEASURED, "forecasts from 150 pilots")
+    for cells, places in ((attention, (6, 8, 10)), (pooled, (7, 9, 11))):
+        for place, cell in zip(places, (cells[2], cells[3], cells[-1].rstrip("%")), strict=True):
+            close(quoted[place], float(cell))
+
+
+def test_bags_of_digits():
+    """The means of the guide's table are those of its rows, and the ones quoted elsewhere."""
+    guide = (DOCS / "bags.md").read_text()
+    *cases, means = rows_of(guide, "| images in a bag | bags | mean pooling")
+    true = [sum(float(case[k]) for case in cases) / len(cases) for k in range(2, 7)]
+    for quoted, each in zip(means[2:7], true, strict=True):
+        close(quoted, each)
+    mean, two, posterior, joint, trained = means[2:7]
+    quoted = row(MEASURED, "bags of digits, accuracy")
+    assert quoted[:5] == [two, posterior, joint, trained, mean]
+
+
+def test_bags_of_images():
+    table = pd.read_csv(ROOT / "benchmarks" / "real" / "results" / "accuracy.csv")
+    guide = (DOCS / "bags.md").read_text()
+    for source, size, mapped, network, difference, *_ in rows_of(guide, "| source | bags | mapped"):
+        case = table[(table.source == source) & (table["size"] == int(size))]
+        means = case.groupby("method").accuracy.mean()
+        close(mapped, means["attention mapped"])
+        close(network, means["mil hidden"])
+        close(
+            difference.strip("*+").split(" ±")[0], means["attention mapped"] - means["mil hidden"]
+        )
+
+
+@pytest.mark.slow
+def test_strengths_of_the_theory():
+    """The strength that 1 % error takes, in section 8 of the mathematics."""
+    page = (DOCS / "theory.md").read_text()
+    quoted = re.search(r"1 % error is ([\d., ]+) at L = 10, 10², 10⁴, 10⁶", page)[1].split(", ")
+    for text, length in zip(quoted, (10, 100, 10**4, 10**6), strict=True):
+        needed = st.signal_threshold(st.Task(length, 1, 1.0), st.Attention(), error=0.01)
+        assert abs(value(text) - float(needed)) < 0.011 + 4 * needed.standard_error
+    pooled = st.signal_threshold(st.Task(100, 1, 1.0), st.Pooled(), error=0.01)
+    close(re.search(r"`Pooled` needs ([\d.]+) √L", page)[1], float(pooled) / 10)
+
+
+def test_the_readme_and_the_mathematics_agree():
+    """Figures of the first page and of the README are those of one call."""
+    exact = float(st.bayes_error(st.Task(length=10, sparsity=1, strength=5.0)))
+    close(re.search(r"# (0\.\d+): the floor", (ROOT / "README.md").read_text())[1], exact)
+    start = (DOCS / "start.md").read_text()
+    close(re.search(r"no test whatever does better than (0\.\d+)", start)[1], exact)
