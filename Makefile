@@ -44,14 +44,12 @@ test: lint
 
 test-slow: .venv/installed
 	scripts/install-browser
-	scripts/install-axe
 	$(BIN)/python $(PYTEST) -m slow --durations 12 $(REST)
 
 test-all: test test-slow test-claims test-torch test-explorer
 
 test-claims: .venv/installed
 	scripts/install-browser
-	scripts/install-axe
 	$(BIN)/python $(PYTEST) tests/reproduction
 
 test-explorer: .venv/installed

@@ -14,7 +14,6 @@ import os
 import re
 from pathlib import Path, PurePosixPath
 
-import sparsetoken
 from sparsetoken.app.story import story_data
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import NotAFile, target_file, whole_file
@@ -92,8 +91,9 @@ def story_page() -> str:
         f"\n{text.strip()}\n"
         for text in (_STYLE, _read("sample/sample.css"), _read("story/story.css"))
     )
-    data = json.dumps(story_data(), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    data = data.replace("<", "\\u003c")  # no </script> within
+    data = story_data()
+    words = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    words = words.replace("<", "\\u003c")  # no </script> within
     policy = "; ".join((
         "default-src 'none'",
         f"script-src '{_hash(script)}'",
@@ -115,9 +115,9 @@ def story_page() -> str:
 <body>
 <header><h1>{_TITLE}</h1></header>
 <main id="story"></main>
-<footer>Every number is exact, from sparsetoken {sparsetoken.__version__}; samples are drawn here,
+<footer>Every number is exact, from sparsetoken {data["version"]}; samples are drawn here,
 in your browser. Nothing is loaded from anywhere.</footer>
-<script type="application/json" id="data">{data}</script>
+<script type="application/json" id="data">{words}</script>
 <script type="module">{script}</script>
 </body>
 </html>

@@ -130,7 +130,9 @@ export function paintPlane(context, width, height, look, { sample, data }) {
     colour: look.ink, weight: "bold", align: data.cosine >= 0 ? "right" : "left",
   });
   write(context, look, "query →", width - 2, origin[1] - 6, { colour: look.attention, align: "right" });
-  write(context, look, "mean", mean[0] - 10, mean[1] + 18, { colour: look.pooled, weight: "bold", align: "right" });
+  write(context, look, "mean", mean[0] - 10, mean[1] + 18, {
+    colour: look.pooled, weight: "bold", align: "right",
+  });
   const edge = pooled[0] > width - 40 ? "right" : pooled[0] < 40 ? "left" : "center";
   write(context, look, "attention", pooled[0], pooled[1] + 22, {
     colour: look.attention, weight: "bold", align: edge,
@@ -161,8 +163,8 @@ export function paintScore(context, width, height, look, { name, judge, score, l
   }
   line(context, [[4, bottom], [width - 4, bottom]], look.line, 1);
   line(context, [[x(0), 14], [x(0), bottom]], look.ink, 1.5);
-  write(context, look, "says no ◂", x(0) - 4, 11, { align: "right", size: 11 });
-  write(context, look, "▸ says yes", x(0) + 4, 11, { size: 11 });
+  if (x(0) > 60) write(context, look, "says no ◂", x(0) - 4, 11, { align: "right", size: 11 });
+  if (x(0) < width - 60) write(context, look, "▸ says yes", x(0) + 4, 11, { size: 11 });
   const place = x(Math.min(high + pad, Math.max(low - pad, score)));
   mark(context, label > 0 ? "diamond" : "dot", place, bottom, 5, look.ink, look.paper);
   write(context, look, "this sample", place, height - 4, {
@@ -205,7 +207,9 @@ export function paintRunning(context, width, height, look, { data, history, word
   const exact = (name) => data.classifiers[name].test_error;
   for (const name of names.sort((one, other) => exact(one) - exact(other))) {
     above = Math.min(y(exact(name)) - 5, above - 14);
-    write(context, look, WORDS[name], right, above, { align: "right", colour: look[name], weight: "bold", size: 11 });
+    write(context, look, WORDS[name], right, above, {
+      align: "right", colour: look[name], weight: "bold", size: 11,
+    });
   }
   if (words) write(context, look, words, (left + right) / 2, (top + bottom) / 2, { align: "center" });
 }

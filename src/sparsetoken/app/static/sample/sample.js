@@ -34,6 +34,7 @@ export function mountSample(element, { data, seed = 1 }) {
 
   const words = make("p", { className: "sample-words", "aria-live": "polite" });
   const counted = make("p", { className: "sample-counted" });
+  const caption = make("figcaption");
   const verdicts = make("div", { className: "sample-verdicts" });
   const playButton = button("Play", toggle);
   const root = make("div", { className: "sample" },
@@ -43,8 +44,7 @@ export function mountSample(element, { data, seed = 1 }) {
     words,
     make("div", { className: "sample-pictures" },
       make("figure", {}, row.element, make("figcaption", {}, "The tokens in their order")),
-      make("figure", {}, plane.element,
-        make("figcaption", {}, "The same tokens: along the query →, across it ↑"))),
+      make("figure", {}, plane.element, caption)),
     verdicts,
     make("figure", {}, running.element, make("figcaption", {},
       "Errors among the samples drawn so far (solid), the exact ones (dashed), and two standard " +
@@ -64,6 +64,8 @@ export function mountSample(element, { data, seed = 1 }) {
     source = makeSource(data, seed);
     tally = makeTally(data);
     history = [];
+    caption.textContent = "The same tokens: along the query →, across it ↑; query and signal have " +
+      `cosine ${data.cosine.toFixed(2).replace("-", "−")}`;
     const names = ORDER.filter((name) => name in data.classifiers);
     if (String(names) !== String(cards.map(({ name }) => name))) {
       cards.forEach((card) => card.score.destroy());
@@ -147,7 +149,8 @@ export function mountSample(element, { data, seed = 1 }) {
       exact.replaceChildren(...lines.flatMap((text, k) => (k ? [make("br"), text] : [text])));
     }
     counted.textContent = tally.count
-      ? `${grouped(tally.count)} samples drawn (± one standard deviation of as many).` : "";
+      ? `${grouped(tally.count)} ${tally.count === 1 ? "sample" : "samples"} drawn; ` +
+        "± is one standard deviation of as many." : "";
     running.name(tally.count ? `Errors among ${tally.count} samples: ${parts.join(", ")}.`
       : "No samples counted yet.");
     running.redraw();

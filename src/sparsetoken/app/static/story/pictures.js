@@ -42,7 +42,8 @@ function paintMean(context, width, height, look, { step, chosen }) {
     align: "center",
   });
   for (let value = -2; value <= high; value += 2) {
-    write(context, look, String(value).replace("-", "−"), x(value), bottom + 16, { align: "center", size: 11 });
+    const words = String(value).replace("-", "−");
+    write(context, look, words, x(value), bottom + 16, { align: "center", size: 11 });
   }
 }
 
@@ -83,7 +84,8 @@ function paintOrigin(context, width, height, look, { step, chosen }) {
     },
     series: [{
       name: "attention", points: step.picture.curve, words: "the learned query",
-      at: [points[chosen].value, points[chosen].numbers.cosine], labelAt: Math.floor(step.picture.curve.length / 4),
+      at: [points[chosen].value, points[chosen].numbers.cosine],
+      labelAt: Math.floor(step.picture.curve.length / 4),
     }],
     chosen: points[chosen].value,
     behind: (place, { left, right, bottom }) => {
@@ -118,9 +120,12 @@ function paintCompass(context, x, y, radius, look, { numbers: { cosine } }) {
   const tip = [x + radius * Math.sin(angle), y - radius * Math.cos(angle)];
   arrow(context, [x, y], [x, y - radius], look.ink, 2.5, [6, 4]);
   arrow(context, [x, y], tip, look.attention, 4);
-  write(context, look, "signal", x - 8, y - radius * 0.75, { colour: look.ink, weight: "bold", align: "right" });
+  write(context, look, "signal", x - 8, y - radius * 0.75, {
+    colour: look.ink, weight: "bold", align: "right",
+  });
   const above = cosine > 0.8 ? 16 : cosine > 0 ? -8 : 16;
-  write(context, look, "query", x + radius * 0.62 * Math.sin(angle) + 10, y - radius * 0.62 * Math.cos(angle) + above, {
+  const middle = [x + 0.62 * (tip[0] - x), y + 0.62 * (tip[1] - y)];
+  write(context, look, "query", middle[0] + 10, middle[1] + above, {
     colour: look.attention, weight: "bold",
   });
   write(context, look, "the wrong side", x, y + radius * 0.88, { align: "center", halo: false });
@@ -131,11 +136,13 @@ function paintFails(context, width, height, look, { step, chosen }) {
   const { points } = step;
   const x = axis(points[0].value, points[points.length - 1].value, true);
   const most = 0.3;
-  const crossing = points.find(({ numbers }) => numbers.attention > Math.min(numbers.pooled, numbers.vectorized));
+  const best = ({ pooled, vectorized }) => Math.min(pooled, vectorized);
+  const crossing = points.find(({ numbers }) => numbers.attention > best(numbers));
   paintChart(context, width, height, look, {
     x: { ...x, ticks: [1, 2, 4, 8, 16, 40].map((value) => [value, String(value)]),
          words: "tokens that share the signal (R)" },
-    y: { ...axis(0, most), ticks: [0, 0.1, 0.2, 0.3].map((value) => [value, share(value)]), words: "test error" },
+    y: { ...axis(0, most), words: "test error",
+         ticks: [0, 0.1, 0.2, 0.3].map((value) => [value, share(value)]) },
     series: [
       { name: "pooled", points: lineOf(points, "pooled"), labelAt: 3 },
       { name: "attention", points: lineOf(points, "attention") },
@@ -178,7 +185,9 @@ function paintLabels(context, width, height, look, { step, chosen }) {
       context.fillStyle = look.ink;
       context.fill();
       context.globalAlpha = 1;
-      write(context, look, "no learner gets here", left + 8, bottom - 10, { colour: look.bayes, halo: false });
+      write(context, look, "no learner gets here", left + 8, bottom - 10, {
+        colour: look.bayes, halo: false,
+      });
     },
   });
 }
@@ -187,9 +196,11 @@ export const PICTURES = {
   mean: { paint: paintMean, name: ({ numbers }) =>
     `Two bells ${numbers.distance.toFixed(2)} widths apart; they overlap in ${percent(numbers.pooled)}.` },
   query: { paint: paintQuery, name: ({ numbers }) =>
-    `Needed strength over length: mean ${numbers.pooled.toFixed(1)}, attention ${numbers.attention.toFixed(2)}.` },
+    `Needed strength over length: mean ${numbers.pooled.toFixed(1)}, ` +
+    `attention ${numbers.attention.toFixed(2)}.` },
   origin: { paint: paintOrigin, name: ({ numbers }) =>
-    `A compass: the query has cosine ${numbers.cosine.toFixed(2)} with the signal; and the cosine over prevalence.` },
+    `A compass: the query has cosine ${numbers.cosine.toFixed(2)} with the signal; ` +
+    "and the cosine over prevalence." },
   fails: { paint: paintFails, name: ({ numbers }) =>
     `Test errors over R: attention ${percent(numbers.attention)}, mean ${percent(numbers.pooled)}.` },
   labels: { paint: paintLabels, name: ({ numbers }) =>

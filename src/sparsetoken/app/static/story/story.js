@@ -5,6 +5,8 @@ import { mountSample } from "../sample/sample.js";
 import { make, makeCanvas } from "../sample/surface.js";
 import { PICTURES } from "./pictures.js";
 
+const SEED = 1; // attention and the mean judge its first sample differently: play shows how often
+
 /**
  * Shows the story in the element.
  *
@@ -73,8 +75,9 @@ export function mountStory(element, { data, openInLab = null, step: first = 1, o
     back.disabled = at === 0;
     next.disabled = at === steps.length - 1;
     chosen = start;
-    if ("sample" in step.points[start]) sample = mountSample(shown, { data: step.points[start].sample });
-    else {
+    if ("sample" in step.points[start]) {
+      sample = mountSample(shown, { data: step.points[start].sample, seed: SEED });
+    } else {
       const { paint } = PICTURES[step.name];
       picture = makeCanvas((...on) => paint(...on, { step, chosen }));
       shown.append(picture.element);
