@@ -27,8 +27,8 @@ ROOMS = {
         "layout coloured_queries"
     ).split(),
     "theory": (
-        "query_spread coloured_alignment alignment capacity saddle several newton fit asymptotics "
-        "fluctuations training_sets finite_size prediction"
+        "query_spread coloured_alignment alignment saddle several newton several_capacity capacity "
+        "fit asymptotics fluctuations training_sets finite_size prediction"
     ).split(),
     "oracles": (
         "thresholds exact linear laws extremes symmetric attention bayes posterior whitening "

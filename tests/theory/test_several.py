@@ -227,3 +227,75 @@ def test_random_problems_are_solved_from_a_cold_start(seed):
 @pytest.mark.parametrize("seed", range(30, 300))
 def test_many_random_problems_are_solved_from_a_cold_start(seed):
     solve_random(seed)
+
+
+def random_matrix(rng, dim, spread):
+    turn = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+    values = np.exp(rng.normal(0, spread, dim))
+    return turn * (values / values.mean()) @ turn.T
+
+
+class Unrelated(st.Covariances):
+    """Matrices whose common eigenvectors, if they have any, are not looked for."""
+
+    def joint(self, spread):
+        return None
+
+
+EVERY = (*CLASSIFIERS[:3], st.Attention())
+
+
+@pytest.mark.parametrize("classifier", EVERY)
+@pytest.mark.parametrize("loss", [st.Logistic(), st.Square()])
+def test_atoms_and_matrices_agree(classifier, loss):
+    rng = np.random.default_rng(5)
+    dim = 12
+    x, c, xi = np.exp(rng.normal(size=dim)), np.exp(rng.normal(size=dim)), rng.normal(size=dim)
+    turn = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+    arrays = (turn * x @ turn.T, turn * c @ turn.T, turn @ xi)
+    spectrum = st.Spectrum(x.tolist(), None, (xi**2 / (xi @ xi)).tolist())
+    usual = numbers(st.Task(6, 2, 3.0, noise=spectrum, signal_spread=c.tolist()), classifier, loss)
+    for noise in (st.Covariances(*arrays), Unrelated(*arrays)):
+        found = numbers(st.Task(6, 2, 3.0, noise=noise), classifier, loss)
+        np.testing.assert_allclose(found, usual, atol=1e-8)
+
+
+@pytest.mark.parametrize("classifier", EVERY)
+def test_rotating_matrices_changes_nothing(classifier):
+    rng = np.random.default_rng(6)
+    sigma, c = random_matrix(rng, 15, 1.0), 2 * random_matrix(rng, 15, 1.0)
+    xi, turn = rng.normal(size=15), np.linalg.qr(rng.standard_normal((15, 15)))[0]
+    usual = numbers(st.Task(6, 2, 3.0, noise=st.Covariances(sigma, c, xi)), classifier)
+    noise = st.Covariances(turn @ sigma @ turn.T, turn @ c @ turn.T, turn @ xi)
+    assert noise.joint(None) is None
+    found = numbers(st.Task(6, 2, 3.0, noise=noise), classifier)
+    np.testing.assert_allclose(found, usual, atol=1e-8)
+
+
+def test_exact_derivatives_with_matrices():
+    rng = np.random.default_rng(7)
+    matrices = [random_matrix(rng, 6, 1.0), random_matrix(rng, 6, 1.0), rng.normal(size=6)]
+    task = st.Task(4, 2, 3.0, noise=st.Covariances(*matrices))
+    law = FROZEN.law(task).smaller(2, 2)
+    problem = several.SeveralSaddle(law, st.Logistic(), np.array([0.05]), np.array([0.7]))
+    state = rng.normal(size=(1, 8)) * 0.5
+    _, jacobian = problem.equations(state)
+    for k, e in enumerate(1e-6 * np.eye(8)):
+        plus, minus = (problem.equations(state + s * e)[0] for s in (1, -1))
+        np.testing.assert_allclose(jacobian[..., k], (plus - minus) / 2e-6, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_matrices_are_solved_from_a_cold_start(seed):
+    rng = np.random.default_rng([23, seed])
+    dim = int(rng.integers(5, 60))
+    sigma, c = (random_matrix(rng, dim, rng.uniform(0, 1.5)) for _ in range(2))
+    noise = st.Covariances(sigma, rng.uniform(0.1, 10) * c, rng.normal(size=dim))
+    task = st.Task(8, int(rng.integers(1, 8)), rng.uniform(0, 5), noise=noise)
+    classifier = EVERY[seed % 4]
+    query = st.align(task, st.Protocol()) if classifier.learns_query else None
+    law = classifier.law(task, query)
+    samples = [0.2, 2.0, 50.0, np.inf]
+    for loss in EVERY_LOSS:
+        for fit in st.solve_many(law, loss, 10 ** rng.uniform(-6, 0), samples):
+            assert fit.residual < 1e-9 and fit.norm > 0

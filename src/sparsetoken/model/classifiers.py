@@ -29,7 +29,7 @@ from sparsetoken.model.attention import (
     draw_coordinates,
     tail_law,
 )
-from sparsetoken.model.coloured import ColouredQuery, generic_query
+from sparsetoken.model.coloured import ColouredQuery, MatrixQuery, generic_query
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task, in_short
@@ -63,7 +63,7 @@ class Query(NamedTuple):
         return self.overlap / self.norm if self.norm > 0 else 0.0
 
 
-AnyQuery = Query | ColouredQuery
+AnyQuery = Query | ColouredQuery | MatrixQuery
 
 
 class Classifier(Protocol):
@@ -238,10 +238,10 @@ class Attention(Classifier):
 
     def frozen(self, query: AnyQuery | None) -> Attention:
         """With cosine and sharpness of the query."""
-        if isinstance(query, ColouredQuery):
+        if isinstance(query, ColouredQuery | MatrixQuery):
             raise InvalidInput(
-                "Attention: a query that was learned where noise is not white is more than a cosine "
-                "and a sharpness, and cannot be frozen; give it to law or scores as it is"
+                "Attention: a query learned where noise is not white is more than a cosine and a "
+                "sharpness, and cannot be frozen; give it to law or scores as it is"
             )
         cosine, sharpness = self._query(query)
         return replace(self, cosine=cosine, sharpness=sharpness)
@@ -328,9 +328,9 @@ class Attention(Classifier):
         refuse(self.possible(task))
         return cloud_scores(task, *self._query(query), self.weighting, readout)
 
-    def _coloured_query(self, task: Task, query: AnyQuery | None) -> ColouredQuery:
+    def _coloured_query(self, task: Task, query: AnyQuery | None) -> coloured.ShapedQuery:
         """The same on a task whose noise is not white: a generic query, if it knows no more."""
-        if isinstance(query, ColouredQuery):
+        if isinstance(query, ColouredQuery | MatrixQuery):
             return query
         return generic_query(task, *self._query(query))
 

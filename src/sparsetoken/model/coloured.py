@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model.attention import Making, cloud_law, drawn, tail_cloud
-from sparsetoken.model.covariances import JointSpectrum
-from sparsetoken.model.geometry import Geometry, SpectralGeometry
+from sparsetoken.model.covariances import Covariances, JointSpectrum
+from sparsetoken.model.geometry import Geometry, MatrixGeometry, SpectralGeometry
 from sparsetoken.model.law import Coordinates, FeatureLaw
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.support.arrays import FloatArray
 
+_TWO = np.array([[False, True, True], [True, False, True]])  # Σq/σ₀ is off Σ, Cq/σ₁ off C
 _LEAST_SCALE = (
     1e-6  # in place of one that vanishes: a token without noise that is attended to alone
 )
@@ -60,9 +61,33 @@ class ColouredQuery:
         return self.overlap / self.norm if self.norm > 0 else 0.0
 
 
-def generic_query(task: Task, cosine: float, sharpness: float) -> ColouredQuery:
+@dataclass(frozen=True, eq=False)
+class MatrixQuery:
+    """The same where Σ and C do not commute: q/‖q‖ is a `vector` (d,) and noise of covariance
+    `spread`/d, (d, d)."""
+
+    overlap: float
+    norm: float
+    sharpness: float
+    vector: FloatArray
+    spread: FloatArray
+
+    @property
+    def cosine(self) -> float:
+        return self.overlap / self.norm if self.norm > 0 else 0.0
+
+
+ShapedQuery = ColouredQuery | MatrixQuery
+
+
+@lru_cache(maxsize=16)
+def generic_query(task: Task, cosine: float, sharpness: float) -> ShapedQuery:
     """c ξ + √(1−c²) g with g ~ N(0, I/d): a query that knows nothing of the noise."""
-    joint = _joint(task)
+    joint = task.joint_spectrum
+    if joint is None:
+        _, _, xi = matrices(task)
+        rest = (1 - cosine**2) * np.eye(len(xi))
+        return MatrixQuery(cosine, 1.0, sharpness, cosine * xi, rest)
     ones = (1.0,) * len(joint.density)
     signal, noise = (tuple(part * one for one in ones) for part in (cosine, 1 - cosine**2))
     return ColouredQuery(cosine, 1.0, sharpness, signal, noise)
@@ -71,7 +96,7 @@ def generic_query(task: Task, cosine: float, sharpness: float) -> ColouredQuery:
 def linear_law(task: Task, share: float, unit: float, features_per_dim: int = 1) -> FeatureLaw:
     """Along ξ a positive sample lies at θR·share; of its noise, of variance `unit`, the part
     (L−R)/L is that of noise tokens and R/L that of signal tokens."""
-    atoms, joint = task.signals, _joint(task)
+    atoms, joint = task.signals, task.joint_spectrum
     part = atoms.sparsities / task.length
     means = (atoms.strengths * atoms.sparsities * share)[:, None]
     scales = _scales(joint, unit * (1 - part), unit * part)
@@ -93,7 +118,7 @@ def linear_coordinates(
     """Draws of the same."""
     strength, sparsity = task.sample_signals(len(labels), rng)
     ones = np.where(labels > 0, sparsity, 0.0) / task.length
-    scales = _scales(_joint(task), unit * (1 - ones), unit * ones)
+    scales = _scales(task.joint_spectrum, unit * (1 - ones), unit * ones)
     geometry = linear_geometry(task)
     means = (strength * share * task.length * ones)[:, None]
     noisy = np.ones((geometry.covariances, 1), dtype=bool)
@@ -102,7 +127,13 @@ def linear_coordinates(
 
 def linear_geometry(task: Task) -> Geometry:
     """ξ alone."""
-    joint = _joint(task)
+    joint = task.joint_spectrum
+    if joint is None:
+        sigma, c, xi = matrices(task)
+        near = _diagonals(task)
+        values = np.array([near.noise, near.signal])
+        surrogate = SpectralGeometry(values, near.density, near.share[:, None, None])
+        return MatrixGeometry(np.array([sigma, c]), np.outer(xi, xi)[None, None], surrogate)
     return SpectralGeometry(_values(joint), joint.density, joint.share[:, None, None])
 
 
@@ -118,42 +149,96 @@ class Frame(NamedTuple):
     noisy: NDArray[np.bool_]  # (J, K)
 
 
-def frame(task: Task, query: ColouredQuery) -> Frame:
+def frame(task: Task, query: ShapedQuery) -> Frame:
     """The directions of features under a query."""
-    joint = _joint(task)
+    if isinstance(query, MatrixQuery):
+        return _matrix_frame(task, query)
+    joint = task.joint_spectrum
+    assert joint is not None
     density, share = joint.density, joint.share
     along, across = np.array(query.signal), np.array(query.noise)
     square = share * along**2 + density * across  # of q, on the atoms
     overlap = float(share @ along)
     noise, signal = (math.sqrt(float(x @ square)) for x in (joint.noise, joint.signal))
-    columns = {
-        "xi": lambda x: share * along * x,  # ⟨ξ, xq⟩
-        "query": lambda x: square * x,  # ⟨q, xq⟩
-    }
-    u = joint.noise / noise if noise > 0 else np.zeros_like(joint.noise)
-    if joint.is_proportional:
-        mixed, own = columns["xi"](u), columns["query"](u * u)
-        lean_towards = overlap / noise if noise > 0 else 0.0
-        rest = share - 2 * lean_towards * mixed + lean_towards**2 * own  # of ξ − ou
-        total = float(rest.sum())
-        lean = math.sqrt(total) if total > 1e-14 else 0.0
-        inverse = 1 / lean if lean else 0.0
-        gram = np.empty((len(density), 2, 2))
-        gram[:, 0, 0], gram[:, 1, 1] = own, rest * inverse**2
-        gram[:, 0, 1] = gram[:, 1, 0] = (mixed - lean_towards * own) * inverse
-        noisy = np.array([[False, True]])
+    mixed = share * along  # of ξ and q
+    if not joint.is_proportional:
+        gram = _two_grams(joint, noise, signal, share, mixed, square)
         geometry = SpectralGeometry(_values(joint), density, gram)
-        return Frame(overlap, noise, signal, joint.ratio, lean, geometry, noisy)
-    c = joint.signal / signal if signal > 0 else np.zeros_like(joint.signal)
-    gram = np.empty((len(density), 3, 3))
+        return Frame(overlap, noise, signal, None, 1.0, geometry, _TWO)
+    u = joint.noise / noise if noise > 0 else np.zeros_like(joint.noise)
+    own, lean_towards = square * u * u, overlap / noise if noise > 0 else 0.0
+    rest = share - 2 * lean_towards * mixed * u + lean_towards**2 * own  # of ξ − ou
+    total = float(rest.sum())
+    lean = math.sqrt(total) if total > 1e-14 else 0.0
+    inverse = 1 / lean if lean else 0.0
+    gram = np.empty((len(density), 2, 2))
+    gram[:, 0, 0], gram[:, 1, 1] = own, rest * inverse**2
+    gram[:, 0, 1] = gram[:, 1, 0] = (mixed * u - lean_towards * own) * inverse
+    geometry = SpectralGeometry(_values(joint), density, gram)
+    return Frame(overlap, noise, signal, joint.ratio, lean, geometry, np.array([[False, True]]))
+
+
+def _two_grams(
+    joint: JointSpectrum,
+    noise: float,
+    signal: float,
+    share: FloatArray,
+    mixed: FloatArray,
+    square: FloatArray,
+) -> FloatArray:
+    """Inner products of Σq/σ₀, Cq/σ₁ and ξ on each atom (atoms, 3, 3), from those of ξ and q."""
+    u, c = (
+        values / scale if scale > 0 else np.zeros_like(values)
+        for values, scale in ((joint.noise, noise), (joint.signal, signal))
+    )
+    gram = np.empty((len(share), 3, 3))
     for i, left in enumerate((u, c)):
         for j, right in enumerate((u, c)):
-            gram[:, i, j] = columns["query"](left * right)
-        gram[:, i, 2] = gram[:, 2, i] = columns["xi"](left)
+            gram[:, i, j] = square * left * right
+        gram[:, i, 2] = gram[:, 2, i] = mixed * left
     gram[:, 2, 2] = share
-    noisy = np.array([[False, True, True], [True, False, True]])
-    geometry = SpectralGeometry(_values(joint), density, gram)
-    return Frame(overlap, noise, signal, None, 1.0, geometry, noisy)
+    return gram
+
+
+def _matrix_frame(task: Task, query: MatrixQuery) -> Frame:
+    """With matrices: the directions Σq/σ₀, Cq/σ₁ and ξ by their outer products."""
+    sigma, c, xi = matrices(task)
+    size, vector = len(xi), query.vector
+    square = np.outer(vector, vector) + query.spread / size  # E[qqᵀ]
+    variances = [float(np.vdot(matrix, square)) for matrix in (sigma, c)]
+    noise, signal = (math.sqrt(max(variance, 0.0)) for variance in variances)
+    maps = [
+        matrix / scale if scale > 0 else np.zeros_like(matrix)
+        for matrix, scale in ((sigma, noise), (c, signal))
+    ]
+    products = np.empty((3, 3, size, size))
+    for i, left in enumerate(maps):
+        for j, right in enumerate(maps):
+            products[i, j] = left @ square @ right
+        products[i, 2] = np.outer(left @ vector, xi)
+        products[2, i] = products[i, 2].T
+    products[2, 2] = np.outer(xi, xi)
+    near = _diagonals(task)
+    vectors = np.linalg.eigh(sigma)[1]
+    turned = vectors.T @ vector
+    spread = np.einsum("ia,ij,ja->a", vectors, query.spread, vectors, optimize=True)
+    alike = turned**2 + spread / size
+    values = np.array([near.noise, near.signal])
+    sizes = np.sqrt(values @ alike)
+    mixed = (vectors.T @ xi) * turned
+    gram = _two_grams(near, float(sizes[0]), float(sizes[1]), near.share, mixed, alike)
+    surrogate = SpectralGeometry(values, near.density, gram)
+    geometry = MatrixGeometry(np.array([sigma, c]), products, surrogate)
+    return Frame(float(vector @ xi), noise, signal, None, 1.0, geometry, _TWO)
+
+
+def _diagonals(task: Task) -> JointSpectrum:
+    """In the eigenvectors of Σ, what of C is diagonal there."""
+    sigma, c, xi = matrices(task)
+    values, vectors = np.linalg.eigh(sigma)
+    other = np.einsum("ia,ij,ja->a", vectors, c, vectors, optimize=True)
+    density = np.full(len(xi), 1 / len(xi))
+    return JointSpectrum(values, np.maximum(other, 0.0), density, (vectors.T @ xi) ** 2)
 
 
 def coordinates(
@@ -201,7 +286,7 @@ def coordinates(
 
 def attention_law(
     task: Task,
-    query: ColouredQuery,
+    query: ShapedQuery,
     weighting: Weighting,
     seed: int = 0,
     points: int | None = None,
@@ -211,7 +296,7 @@ def attention_law(
     return cloud_law(task, making, at.noisy, at.geometry, seed, points)
 
 
-def tail_law(task: Task, query: ColouredQuery, weighting: Weighting) -> FeatureLaw:
+def tail_law(task: Task, query: ShapedQuery, weighting: Weighting) -> FeatureLaw:
     """The same, rare samples drawn more often."""
     making, at = _making(task, query, weighting)
     return tail_cloud(task, making, at.noisy, at.geometry)
@@ -220,7 +305,7 @@ def tail_law(task: Task, query: ColouredQuery, weighting: Weighting) -> FeatureL
 def draw_coordinates(
     task: Task,
     labels: FloatArray,
-    query: ColouredQuery,
+    query: ShapedQuery,
     weighting: Weighting,
     rng: np.random.Generator,
 ) -> Coordinates:
@@ -233,18 +318,22 @@ def draw_coordinates(
 cached_attention_law = lru_cache(maxsize=16)(attention_law)
 
 
-def _making(task: Task, query: ColouredQuery, weighting: Weighting) -> tuple[Making, Frame]:
+def _making(task: Task, query: ShapedQuery, weighting: Weighting) -> tuple[Making, Frame]:
     at = frame(task, query)
-    return (
-        partial(coordinates, task=task, at=at, sharpness=query.sharpness, weighting=weighting),
-        at,
-    )
+    # what is the same but for rounding, a rotation say, has the same atoms
+    numbers = [
+        float(f"{x:.12g}") for x in (at.overlap, at.noise, at.signal, at.lean, query.sharpness)
+    ]
+    overlap, noise, signal, lean, sharpness = numbers
+    rounded = at._replace(overlap=overlap, noise=noise, signal=signal, lean=lean)
+    making = partial(coordinates, task=task, at=rounded, sharpness=sharpness, weighting=weighting)
+    return making, at
 
 
-def _joint(task: Task) -> JointSpectrum:
-    joint = task.joint_spectrum
-    assert joint is not None
-    return joint
+def matrices(task: Task) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Σ, C and ξ of a task with matrices that do not commute."""
+    assert isinstance(task.noise, Covariances) and task.noise.signal is not None
+    return task.noise.noise, task.noise.signal, task.noise.mean
 
 
 def _values(joint: JointSpectrum) -> FloatArray:
@@ -252,8 +341,8 @@ def _values(joint: JointSpectrum) -> FloatArray:
     return np.array([joint.noise] if joint.is_proportional else [joint.noise, joint.signal])
 
 
-def _scales(joint: JointSpectrum, noise: FloatArray, signal: FloatArray) -> FloatArray:
+def _scales(joint: JointSpectrum | None, noise: FloatArray, signal: FloatArray) -> FloatArray:
     """(n, J) from the variances that noise tokens and signal tokens give."""
-    if not joint.is_proportional:
+    if joint is None or not joint.is_proportional:
         return np.sqrt(np.column_stack([np.maximum(noise, 0.0), signal]))
     return np.maximum(np.sqrt(noise + joint.ratio * signal), _LEAST_SCALE)[:, None]

@@ -6,7 +6,7 @@ are taken off whose coordinate m_k is all there is. A readout that is fitted to 
 K = (λ + Σ_j κ_j Σ_j)⁻¹, and all that matters of it is in `Kernel`; tr̄ is the trace over p.
 
 Where all Σ_j commute, sums over their joint spectrum are enough, `SpectralGeometry`; white noise
-with orthonormal directions is the case of one eigenvalue.
+with orthonormal directions is the case of one eigenvalue. Else K is a matrix, `MatrixGeometry`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import settle
@@ -184,4 +185,121 @@ class SpectralGeometry(Geometry):
         return all(
             a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12)
             for a, b in zip(mine, (other.values, other.density, other.gram), strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixGeometry(Geometry):
+    """Covariances that do not commute, as matrices.
+
+    Parameters
+    ----------
+    matrices : array
+        Σ_j, symmetric, shape (J, d, d).
+    products : array
+        E[d_k d_lᵀ], outer products of the directions, shape (K, K, d, d).
+    surrogate : SpectralGeometry
+        One that resembles it: its solutions, found quickly, are where the solver begins.
+
+    >>> near = SpectralGeometry([[0.5, 2.0]], [0.5, 0.5], np.full((2, 1, 1), 0.5))
+    >>> geometry = MatrixGeometry([np.diag([0.5, 2.0])], np.eye(2)[None, None] / 2, near)
+    >>> geometry.mean_variances.tolist(), geometry.lengths.tolist()
+    ([1.25], [1.0])
+    """
+
+    matrices: FloatArray
+    products: FloatArray
+    surrogate: SpectralGeometry
+
+    def __post_init__(self) -> None:
+        matrices, products = (np.array(given, float) for given in (self.matrices, self.products))
+        size = matrices.shape[-1]
+        if (
+            matrices.shape != (len(matrices), size, size)
+            or products.ndim != 4
+            or products.shape != (len(products), len(products), size, size)
+        ):
+            raise InvalidInput(
+                "MatrixGeometry: matrices must be of shape (J, d, d) and products of shape "
+                f"(K, K, d, d), got shapes {matrices.shape} and {products.shape}"
+            )
+        for array in (matrices, products):
+            array.setflags(write=False)
+        settle(self, matrices=matrices, products=products)
+
+    @property
+    def directions(self) -> int:
+        return len(self.products)
+
+    @property
+    def covariances(self) -> int:
+        return len(self.matrices)
+
+    @cached_property
+    def mean_variances(self) -> FloatArray:
+        return np.einsum("jii->j", self.matrices) / self.matrices.shape[-1]
+
+    @cached_property
+    def lengths(self) -> FloatArray:
+        return np.sqrt(np.einsum("kkii->k", self.products))
+
+    def kernel(self, ridge: FloatArray, kappa: FloatArray) -> Kernel:
+        parts = [self._one(float(r), k) for r, k in zip(ridge, kappa, strict=True)]
+        return Kernel(*(np.array(part) for part in zip(*parts, strict=True)))
+
+    def _one(self, ridge: float, kappa: FloatArray) -> Kernel:
+        """Of one problem: a factorisation and J(J + 5)/2 products of matrices."""
+        count, size = self.covariances, self.matrices.shape[-1]
+        inverse = self._inverse(ridge, kappa)
+        left = [inverse @ matrix for matrix in self.matrices]  # KΣ_j
+        once = [factor @ inverse for factor in left]  # KΣ_jK
+        triples = np.empty((count, count, self.directions, self.directions))
+        pairs, cubes = np.empty((count, count)), np.empty((count, count, count))
+        for i in range(count):
+            pairs[i] = [np.vdot(self.matrices[j], once[i]) / size for j in range(count)]
+            for j in range(i + 1):
+                twice = left[i] @ once[j]
+                twice = twice + twice.T  # KΣ_iKΣ_jK and its mirror image
+                triples[i, j] = triples[j, i] = self._along(twice)
+                cubes[i, j] = [np.vdot(matrix, twice) / size for matrix in self.matrices]
+                cubes[j, i] = cubes[i, j]
+        return Kernel(
+            self._along(inverse),
+            np.array([self._along(matrix) for matrix in once]),
+            triples,
+            np.array([np.vdot(matrix, inverse) / size for matrix in self.matrices]),
+            pairs,
+            cubes,
+        )
+
+    def _inverse(self, ridge: float, kappa: FloatArray) -> FloatArray:
+        total = np.einsum("j,jab->ab", kappa, self.matrices)
+        total[np.diag_indices(len(total))] += ridge
+        factor, _ = dpotrf(total, lower=1, overwrite_a=1)
+        inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
+        lower = np.tril(inverse)
+        return np.asarray(lower + np.tril(lower, -1).T)
+
+    def _along(self, matrix: FloatArray) -> FloatArray:
+        """(K, K), d_kᵀ f d_l."""
+        flat = self.products.reshape(self.directions**2, -1) @ matrix.ravel()
+        return np.asarray(flat.reshape(self.directions, self.directions))
+
+    def norm_squared(
+        self, ridge: float, kappa: FloatArray, pulls: FloatArray, power: FloatArray
+    ) -> float:
+        inverse = self._inverse(ridge, kappa)
+        square = inverse @ inverse
+        traces = np.array([np.vdot(matrix, square) for matrix in self.matrices]) / len(square)
+        return float(pulls @ self._along(square) @ pulls + power @ traces)
+
+    def whitened_gram(self) -> FloatArray:
+        return self._along(np.linalg.inv(self.matrices[0]))
+
+    def like(self, other: Geometry) -> bool:
+        if not isinstance(other, MatrixGeometry):
+            return False
+        pairs = ((self.matrices, other.matrices), (self.products, other.products))
+        return all(
+            a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in pairs
         )

@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sparsetoken.model.geometry import MatrixGeometry
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.losses import Loss, Square
 from sparsetoken.support.arrays import FloatArray, IntArray
@@ -28,6 +29,7 @@ from sparsetoken.theory import newton
 from sparsetoken.theory.capacity import separability_threshold
 from sparsetoken.theory.fit import Fit, problem_of, unpacked
 from sparsetoken.theory.saddle import Saddle, equations, square_solution
+from sparsetoken.theory.several import SeveralSaddle
 
 _AIM = 1e-11  # where Newton stops: one more step would only stir the rounding
 _SHORTEST_WARM = 0.2  # step from a fit nearby; if none so long helps, it was not near
@@ -142,6 +144,10 @@ def _solve_batch(law: FeatureLaw, problem: newton.Problem, near: Sequence[Fit]) 
     """On the compressed law, cold or from fits nearby; certified on the refined one."""
     warm = bool(near) and all(problem.population == np.isinf(fit.samples_per_dim) for fit in near)
     start = np.array([fit.state for fit in near]) if warm else problem.start()
+    surrogate = _surrogate(problem)
+    if surrogate is not None:
+        problem = replace(problem, law=law.refined)  # few evaluations are left, each is dear
+        start = start if warm else newton.newton(surrogate, start, _AIM)[0]
     shortest = _SHORTEST_WARM if warm else newton.SHORTEST
     states, residuals, counts = newton.newton(problem, start, _AIM, shortest)
     lost = np.flatnonzero(warm & ~(residuals <= newton.CERTIFIED))
@@ -149,7 +155,7 @@ def _solve_batch(law: FeatureLaw, problem: newton.Problem, near: Sequence[Fit]) 
         some = problem.subset(lost)
         states[lost], residuals[lost], more = newton.newton(some, some.start(), _AIM)
         counts[lost] += more
-    if law.refined is not law.compressed:
+    if problem.law is not law.refined:
         problem = replace(problem, law=law.refined)
         states, residuals, more = newton.newton(problem, states, _AIM)
         counts = counts + more
@@ -161,6 +167,16 @@ def _solve_batch(law: FeatureLaw, problem: newton.Problem, near: Sequence[Fit]) 
                 states[index], residuals[index] = state[0], residual[0]
                 break
     return _certified(law, problem, states, residuals, counts)
+
+
+def _surrogate(problem: newton.Problem) -> SeveralSaddle | None:
+    """The problem with a spectrum in place of matrices that do not commute: its solution, found
+    quickly, is where to begin."""
+    geometry = problem.law.geometry
+    if not isinstance(problem, SeveralSaddle) or not isinstance(geometry, MatrixGeometry):
+        return None
+    law = replace(problem.law, geometry=geometry.surrogate)
+    return SeveralSaddle(law, problem.loss, problem.ridge, problem.alpha)
 
 
 def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:

@@ -16,10 +16,16 @@ from sparsetoken.model.law import FeatureLaw
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.support.estimate import Estimate
+from sparsetoken.theory.several_capacity import (
+    proportional_law,
+    several_threshold,
+    whitened_law,
+)
 
 # What a Newton step would still win, relative to the minimum: the aim, and what is certified where
 # rounding stops the descent first (far in a Gaussian tail).
 _AIM, _CERTIFIED = 1e-12, 1e-9
+_HIGHEST_GUESS = 1e4  # of samples per dimension
 _NOTHING = 1e-300  # the floats end here
 
 
@@ -59,6 +65,11 @@ def separability_threshold(law: FeatureLaw) -> Estimate:
     >>> round(separability_threshold(Pooled().law(Task(length=1, sparsity=1, strength=0.0))), 6)
     2.0
     """
+    if law.geometry is not None:
+        if law.geometry.covariances == 1:
+            return separability_threshold(whitened_law(law))
+        guess = float(separability_threshold(whitened_law(proportional_law(law.compressed))))
+        return several_threshold(law, min(guess, _HIGHEST_GUESS))
     size = len(law.noisy) + 1
     point = np.zeros(size)
     gain = np.inf

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsetoken.model.coloured import ColouredQuery
+from sparsetoken.model.coloured import ColouredQuery, MatrixQuery, ShapedQuery, matrices
 from sparsetoken.model.covariances import JointSpectrum
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.protocol import Protocol
@@ -44,10 +44,66 @@ class _Pulls(NamedTuple):
     power: FloatArray  # (2,), E[h² Σ (Pt)_l²]
 
 
-def coloured_query(task: Task, protocol: Protocol) -> ColouredQuery:
-    """The query that stages 1–3 learn, on the joint spectrum of Σ and C."""
+class _Spectral:
+    """Functions of Σ and C that commute: arrays over their joint spectrum."""
+
+    def __init__(self, joint: JointSpectrum) -> None:
+        self.kinds = joint.noise, joint.signal
+        self.density, self.share = joint.density, joint.share
+
+    def product(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        return a * b
+
+    def trace(self, a: FloatArray) -> float:
+        """tr̄."""
+        return float(self.density @ a)
+
+    def along(self, a: FloatArray) -> float:
+        """ξᵀaξ."""
+        return float(self.share @ a)
+
+    def query(
+        self, a: float, turned: FloatArray, noise: FloatArray, sharpness: float
+    ) -> ColouredQuery:
+        """aξ + turned ξ and noise; `sharpness` is that of a query of norm 1."""
+        signal, noise = a + turned, np.maximum(noise, 0.0)
+        norm = math.sqrt(self.along(signal**2) + self.trace(noise))
+        unit = norm or 1.0
+        functions = (tuple((f / u).tolist()) for f, u in ((signal, unit), (noise, unit**2)))
+        return ColouredQuery(self.along(signal), norm, sharpness * norm, *functions)
+
+
+class _Matrices:
+    """The same for matrices that do not commute."""
+
+    def __init__(self, sigma: FloatArray, c: FloatArray, xi: FloatArray) -> None:
+        self.kinds, self.xi = (sigma, c), xi
+
+    def product(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        return np.asarray(a @ b)
+
+    def trace(self, a: FloatArray) -> float:
+        return float(np.trace(a)) / len(a)
+
+    def along(self, a: FloatArray) -> float:
+        return float(self.xi @ a @ self.xi)
+
+    def query(
+        self, a: float, turned: FloatArray, noise: FloatArray, sharpness: float
+    ) -> MatrixQuery:
+        vector = a * self.xi + turned @ self.xi
+        noise = 0.5 * (noise + noise.T)
+        norm = math.sqrt(max(float(vector @ vector) + self.trace(noise), 0.0))
+        unit = norm or 1.0
+        overlap = float(vector @ self.xi)
+        return MatrixQuery(overlap, norm, sharpness * norm, vector / unit, noise / unit**2)
+
+
+def coloured_query(task: Task, protocol: Protocol) -> ShapedQuery:
+    """The query that stages 1–3 learn, as functions of Σ and C."""
     joint = task.joint_spectrum
-    assert joint is not None
+    of: _Spectral | _Matrices = _Matrices(*matrices(task)) if joint is None else _Spectral(joint)
+    sigma, c = of.kinds
     loss, samples, step = protocol.loss, protocol.query_samples, protocol.readout_step
     slope = float(loss.slope(0.0))  # c_y = y·slope
     variance = task.mean_variance
@@ -55,13 +111,16 @@ def coloured_query(task: Task, protocol: Protocol) -> ColouredQuery:
     strength = step**2 * slope**2 * variance / samples  # ω_n²
     atoms = task.signals
     part = task.prevalence * float(atoms.weights @ atoms.sparsities) / task.length
-    mixed = (1 - part) * joint.noise + part * joint.signal  # S̄
-    kinds = np.array([joint.noise, joint.signal])  # (2, atoms)
-    square = m**2 * kinds @ joint.share + strength * kinds @ (mixed * joint.density)  # s₀², s₁²
-    own = -step * slope * variance / samples * (kinds @ joint.density)  # of y = +1
+    mixed = (1 - part) * sigma + part * c  # S̄
+    # s₀², s₁²
+    square = np.array(
+        [m**2 * of.along(kind) + strength * of.trace(of.product(kind, mixed)) for kind in of.kinds]
+    )
+    own = -step * slope * variance / samples * np.array([of.trace(kind) for kind in of.kinds])
     bias = -protocol.bias_step * slope * (2 * task.prevalence - 1)
+    k = -protocol.query_step * protocol.inverse_temperature  # and 1/L is in the sums over tokens
     if not square[0] > 0:
-        return _query(joint, protocol, np.zeros(len(mixed)), np.zeros(len(mixed)))
+        return of.query(0.0, 0 * sigma, 0 * sigma, protocol.inverse_temperature)
 
     a, x = 0.0, 0.0
     along, power = np.zeros(2), np.zeros(2)
@@ -77,27 +136,12 @@ def coloured_query(task: Task, protocol: Protocol) -> ColouredQuery:
         along += chance * pulls.along
         power += chance * pulls.power / samples
     b = np.divide(along, square, out=np.zeros(2), where=square > 0)
-    turned = b @ kinds  # B₀x + B₁c
-    signal = a + m * turned
-    noise = strength * turned**2 * mixed + 2 * x * turned * (kinds[1] - kinds[0]) + power @ kinds
-    return _query(joint, protocol, signal, noise)
-
-
-def _query(
-    joint: JointSpectrum, protocol: Protocol, signal: FloatArray, noise: FloatArray
-) -> ColouredQuery:
-    k = -protocol.query_step * protocol.inverse_temperature  # and 1/L is in the sums over tokens
-    signal, noise = k * signal, k**2 * np.maximum(noise, 0.0)
-    overlap = float(joint.share @ signal)
-    norm = math.sqrt(float(joint.share @ signal**2 + joint.density @ noise))
-    unit = norm or 1.0
-    return ColouredQuery(
-        overlap,
-        norm,
-        protocol.inverse_temperature * norm,
-        tuple((signal / unit).tolist()),
-        tuple((noise / unit**2).tolist()),
-    )
+    turned = b[0] * sigma + b[1] * c
+    shared = of.product(turned, c - sigma)
+    shared = shared + (shared.T if joint is None else shared)
+    noise = strength * of.product(of.product(turned, mixed), turned)
+    noise = noise + x * shared + power[0] * sigma + power[1] * c
+    return of.query(k * a, k * m * turned, k**2 * noise, protocol.inverse_temperature)
 
 
 def _same_pulls(

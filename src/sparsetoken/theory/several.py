@@ -19,13 +19,13 @@ Every function takes a batch of problems on one law: leading axis `problems`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from sparsetoken.model.envelopes import Moments
-from sparsetoken.model.geometry import Geometry, Kernel
+from sparsetoken.model.geometry import Geometry, Kernel, MatrixGeometry
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.losses import Loss, balancing_bias
 from sparsetoken.support.arrays import FloatArray, IntArray
@@ -350,6 +350,9 @@ def starting_point(problem: SeveralSaddle) -> FloatArray:
     curvature at the margin that a training point of score zero is pulled to.
     """
     law, loss = problem.law, problem.loss
+    if isinstance(problem.geometry, MatrixGeometry):
+        law = replace(law, geometry=problem.geometry.surrogate)
+        problem = replace(problem, law=law)
     if problem.population:
         return square_solution(problem)
     size, count = problem.geometry.directions, problem.geometry.covariances
