@@ -23,12 +23,12 @@ ROOMS = {
     ).split(),
     "model": (
         "signals places noise covariances task weightings clouds envelopes losses cuts scores "
-        "compression geometry law attention coloured classifiers vectorized names protocol queries "
-        "layout coloured_queries"
+        "compression geometry law preprocessing attention coloured classifiers vectorized names "
+        "protocol queries layout coloured_queries"
     ).split(),
     "theory": (
         "query_spread coloured_alignment alignment saddle several newton several_capacity capacity "
-        "fit asymptotics fluctuations training_sets finite_size prediction"
+        "fit asymptotics fluctuations training_sets finite_size prediction preprocessing"
     ).split(),
     "oracles": (
         "thresholds exact linear laws extremes symmetric attention bayes posterior whitening "
