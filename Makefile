@@ -58,7 +58,7 @@ test-claims: .venv/installed
 
 test-explorer: .venv/installed
 	scripts/install-browser
-	scripts/install-axe
+	scripts/npm-package axe-core@4.14.0
 	$(BIN)/python $(PYTEST) tests/app
 
 .venv/docs: .venv/installed

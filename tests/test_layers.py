@@ -48,7 +48,7 @@ ROOMS = {
     ).split(),
     "reproduction/claims": (
         "learning_curves alignment separation capacity crossover rates training lengths "
-        "weightings boundary learning departures universality architectures"
+        "weightings boundary learning departures universality colours architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
     "planning": (
