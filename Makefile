@@ -58,7 +58,7 @@ test-claims: .venv/installed
 
 test-explorer: .venv/installed
 	scripts/install-browser
-	scripts/install-axe
+	scripts/npm-package axe-core@4.14.0
 	$(BIN)/python $(PYTEST) tests/app
 
 .venv/docs: .venv/installed
@@ -122,6 +122,7 @@ stress: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/theory.py
+	$(BIN)/python benchmarks/covariances.py
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/planner.py

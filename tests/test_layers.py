@@ -23,12 +23,12 @@ ROOMS = {
     ).split(),
     "model": (
         "signals places noise covariances task weightings clouds envelopes losses cuts scores "
-        "compression geometry law attention coloured classifiers vectorized names protocol queries "
-        "layout coloured_queries words"
+        "compression geometry law preprocessing attention coloured classifiers vectorized names "
+        "protocol queries layout coloured_queries words"
     ).split(),
     "theory": (
         "query_spread coloured_alignment alignment saddle several newton several_capacity capacity "
-        "fit asymptotics fluctuations training_sets finite_size prediction"
+        "fit asymptotics fluctuations training_sets finite_size prediction preprocessing"
     ).split(),
     "oracles": (
         "thresholds exact linear laws extremes symmetric attention bayes posterior whitening "
@@ -48,7 +48,7 @@ ROOMS = {
     ).split(),
     "reproduction/claims": (
         "learning_curves alignment separation capacity crossover rates training lengths "
-        "weightings boundary learning departures universality architectures"
+        "weightings boundary learning departures universality colours architectures"
     ).split(),
     "reproduction": "claim report reproduce".split(),
     "planning": (
@@ -70,8 +70,8 @@ ROOMS = {
     ).split(),
     "figures": "style files panels charts token_maps results".split(),
     "app": (
-        "state numbers sample story export pictures workers simulations snippets page server "
-        "explore"
+        "state numbers maps reasons sample story export snippets answers workers simulations "
+        "guard sessions server explore"
     ).split(),
     "cli": "output tasks questions planning bags scoring explorer studies".split(),
 }
@@ -105,9 +105,8 @@ OWNERS = {  # a heavy library, and the only files that may import it
     "array_api_compat": {"arrays.py"},
     "threadpoolctl": {"blas.py"},
     "sqlite3": {"store.py"},
-    "dash": {"app/page.py", "app/server.py"},
-    "flask": {"app/server.py"},
-    "werkzeug": {"app/server.py", "app/explore.py"},
+    "starlette": {f"app/{name}.py" for name in ("guard", "sessions", "server")},
+    "uvicorn": {"app/guard.py", "app/explore.py"},
     "distributed": {"execution.py"},
     "mpi4py": {"execution.py"},
     "pyarrow": {f"bags/readers/{name}.py" for name in ("parquet", "parquet_files", "table_files")},

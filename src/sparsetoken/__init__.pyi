@@ -68,6 +68,7 @@ from .model.names import CLASSIFIERS as CLASSIFIERS
 from .model.names import LOSSES as LOSSES
 from .model.names import NOISES as NOISES
 from .model.names import WEIGHTINGS as WEIGHTINGS
+from .model.preprocessing import whitened as whitened
 from .model.protocol import Protocol as Protocol
 from .model.scores import Scores as Scores
 from .model.signals import Continuous as Continuous
@@ -142,5 +143,7 @@ from .theory.prediction import Prediction as Prediction
 from .theory.prediction import capacity as capacity
 from .theory.prediction import learning_curve as learning_curve
 from .theory.prediction import predict as predict
+from .theory.preprocessing import Shrinkage as Shrinkage
+from .theory.preprocessing import best_shrinkage as best_shrinkage
 
 __version__: str

@@ -94,22 +94,11 @@ def test_and_to_the_page(folder):
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         address = server.stdout.readline().split()[0]
-        words = {"length": 4, "loss": "steep", "weighting": "cubic"}
-        body = {
-            "output": "exact.data", "outputs": {"id": "exact", "property": "data"},
-            "inputs": [{"id": "settled", "property": "data", "value": words}],
-            "state": [{"id": "visit", "property": "data", "value": "a page"}],
-            "changedPropIds": ["settled.data"],
-        }  # fmt: skip
-        for path, content in (("_dash-update-component", body), ("draft", words)):
-            request = urllib.request.Request(
-                address + path, json.dumps(content).encode(), {"Content-Type": "application/json"}
-            )
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                found = json.load(answer)
-            found = found.get("response", {}).get("exact", {}).get("data", found)
-            names = [trace["name"] for trace in found["figure"]["data"]]
-            assert names == ["attention", "vectorized", "pooled", "twin"], found
+        words = "length=4&loss=steep&weighting=cubic"
+        for kind in ("curves", "curves_draft"):
+            with urllib.request.urlopen(f"{address}answers/{kind}?{words}", timeout=60) as answer:
+                series = json.load(answer)["series"]
+            assert list(series) == ["attention", "vectorized", "pooled", "twin"], series
     finally:
         server.terminate()
         server.communicate()

@@ -185,6 +185,17 @@ WRONG = {
         lambda t: sharp(t, "coloured noise, whitened", lambda r: r.theory + 0.1),
         lambda t: scaled(sharp(t, "more tokens than dimensions (d = 30)"), 1.3, panel="more"),
     ],
+    "colours": [
+        lambda t: scaled(exact(t), 1.3, panel="power-law noise"),
+        lambda t: scaled(exact(t), 1.3, panel="signals with a spread"),
+        lambda t: scaled(exact(t), 0.8, panel="signals wide where noise is narrow"),
+        lambda t: scaled(exact(t), 1.3, panel="token by token", series="vectorized"),
+        lambda t: scaled(t, 2.0, panel="whitening, 4", series="attention, whitened"),
+        lambda t: scaled(t, 0.4, panel="whitening, 0.5", series="attention, whitened"),
+        lambda t: scaled(t, 0.2, panel="whitening, 4", series="attention, as it is"),
+        lambda t: scaled(t, -1.0, panel="what a spread leaves", series="pooled − attention"),
+        lambda t: scaled(t, lambda r: 1 + r.x, panel="what a spread leaves", series="error of p"),
+    ],
 }
 
 LIGHT = [name for name in CLAIMS if not CLAIMS.make(name).needs]  # others: tests/torch_backend

@@ -145,7 +145,7 @@ def test_products_are_those_of_one_matrix():
     """b·(Xa) = (Xᵀb)·a for all vectors, whatever was asked between; and linear in them."""
     rng = np.random.default_rng(0)
     left = rng.standard_normal(7)
-    matrix = Spiked(left, 5, Device().source(np.random.SeedSequence(1)))
+    matrix = Spiked(left, np.eye(5)[0], Device().source(np.random.SeedSequence(1)))
     rows, columns = rng.standard_normal((4, 7)), rng.standard_normal((4, 5))
     columns[3] = columns[0] - 2 * columns[1]  # nothing new
     images, back = [], []
@@ -164,7 +164,7 @@ def test_products_have_the_law_of_a_gaussian_matrix():
     """Every entry of Z, recovered from products with dependent vectors, is N(0, 1) by itself."""
     entries = []
     for seed in range(800):
-        matrix = Spiked(np.zeros(4), 3, Device().source(np.random.SeedSequence(seed)))
+        matrix = Spiked(np.zeros(4), np.eye(3)[0], Device().source(np.random.SeedSequence(seed)))
         first = matrix.times(np.array([1.0, 2.0, 0.0]))
         second = matrix.transposed_times(np.tanh(first))  # depends on Z, as in an algorithm
         matrix.times(second)
@@ -259,3 +259,40 @@ def test_bad_input_is_one_sentence():
     ):
         with pytest.raises(st.InvalidInput, match=words):
             bad()
+
+
+COLOURED = st.Task(
+    6, 1, 3.5, 0.4, noise=st.Spectrum((0.25, 1.0, 4.0), (0.4, 0.3, 0.3), (0.2, 0.1, 0.7))
+)
+
+
+@pytest.mark.parametrize("sampler, dim, repeats", [
+    ("reduced", 1000, 4),
+    pytest.param("reduced", 4000, 10, marks=pytest.mark.slow),
+    pytest.param("tokens", 600, 16, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_coloured_noise_round_by_round(sampler, dim, repeats):
+    """With known spectrum and shares the equation is another (section 12), and messages follow."""
+    protocol = st.Protocol(readout_samples=1.5)
+    theory = st.message_passing_rounds(COLOURED, 1.5, rounds=4)
+    run = st.simulate(
+        COLOURED, st.MessagePassing(4), protocol, dim, repeats, 0, sampler, test_samples=4000
+    )
+    error = run.cosines.std(axis=0, ddof=1) / np.sqrt(repeats)
+    gap = run.cosines.mean(axis=0) - [one.cosine for one in theory]
+    assert np.all(np.abs(gap) < 4 * error + 5 / dim)
+    allowed = 4 * max(run.sem("test_error"), 0.005 / np.sqrt(repeats))
+    assert abs(run.mean("test_error") - theory[-1].test_error) < allowed
+    # what white noise of the same strength, whitened, would give is another number
+    white = st.message_passing_rounds(st.Task(6, 1, 3.5, 0.4), 1.5, rounds=4)
+    assert abs(white[-1].cosine - theory[-1].cosine) > 0.02
+
+
+@pytest.mark.parametrize("task, match", [
+    (st.Task(3, 1, 2.0, signal_spread=2.0), "signal_spread must be that of the noise"),
+    (st.Task(3, 1, 2.0, noise=st.Covariances(np.diag([1.0, 2.0]), None, [1.0, 0.0])),
+     "noise must be White"),
+])  # fmt: skip
+def test_messages_need_points_and_shares(task, match):
+    with pytest.raises(st.InvalidInput, match=match):
+        st.simulate(task, st.MessagePassing(), st.Protocol(), dim=2, repeats=1)

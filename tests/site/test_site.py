@@ -13,12 +13,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import sparsetoken as st
+from axe import SOURCE as AXE
 from browser import open_browser
 from pages import DOCS
 
 ROOT = DOCS.parent
 SITE = ROOT / "build" / "site"
-AXE = ROOT / "build" / "npm" / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE = 60_000  # milliseconds; the machine may be busy
 TEN = [
     "index", "start", "choose", "faq", "theory", "bags", "measured", "glossary",

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator
+from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from sparsetoken import __version__
 from sparsetoken.app.answers import KINDS, MAP_FIELDS, SAMPLE_FIELDS, SIMULATED_FIELDS
 from sparsetoken.app.guard import Guard
 from sparsetoken.app.sessions import Session, Work
@@ -53,7 +53,7 @@ GROUPS = {
 def page_settings() -> dict[str, Any]:
     """What the page has to know of controls, views and kinds of answers."""
     return {
-        "version": __version__,
+        "version": version("sparsetoken"),
         "defaults": DEFAULTS,
         "controls": {name: vars(control) for name, control in CONTROLS.items()},
         "first": FIRST,

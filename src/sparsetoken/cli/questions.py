@@ -186,12 +186,15 @@ class Simulate(Question):
     ) -> Iterator[Row]:
         """One row per quantity that both have."""
         limit = st.predict(self.task, classifier, self.trained.protocol)
-        here = st.predict(self.task, classifier, self.trained.protocol, max(self.dim, 3))
+        here: st.Prediction | st.FinitePrediction = limit
+        if self.task.is_white:  # else the theory has its limit alone
+            here = st.predict(self.task, classifier, self.trained.protocol, max(self.dim, 3))
         numbers = ("test_error", "train_error", "train_loss", "bias")
         theory: dict[str, float] = {number: getattr(here, number) for number in numbers}
         theory["readout_norm"] = limit.fit.norm
         if limit.query is not None:
-            theory |= {"cosine": here.cosine or 0.0, "norm": limit.query.norm}
+            cosine = limit.query.cosine if here is limit else getattr(here, "cosine", 0.0)
+            theory |= {"cosine": cosine or 0.0, "norm": limit.query.norm}
         for quantity, expected in theory.items():
             mean, error = run.mean(quantity), run.sem(quantity)
             count = sum(map(math.isfinite, getattr(run, quantity)))
@@ -244,6 +247,9 @@ class Oracle(Question):
     """Chance that a label is wrong (with --samples)."""
     seed: int = 0
     """Of the random numbers behind the sampled results (attention, Bayes)."""
+    dim: int | None = None
+    """Embedding dimension, for the Bayes error of a signal with a spread; the limit, where it is 0,
+    if not given."""
     weighting: Weighting = SOFTMAX
     """How attention weights tokens by their scores."""
 
@@ -298,7 +304,7 @@ class Oracle(Question):
 
     def _row(self, name: str, classifier: Classifier | None) -> Row:
         if classifier is None:
-            best = st.bayes_error(self.task, seed=self.seed)
+            best = st.bayes_error(self.task, dim=self.dim, seed=self.seed)
         else:
             best = st.oracle_error(self.task, classifier, seed=self.seed)
         row = {"classifier": name, "error": float(best), "standard_error": best.standard_error}

@@ -134,8 +134,8 @@ class Reproduce:
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
     """Some of: alignment, learning-curves, separation, capacity, crossover, rates, training,
-    lengths, weightings, boundary, learning, universality, architectures (needs torch); all of them
-    if none is given."""
+    lengths, weightings, boundary, learning, universality, colours, architectures (needs torch);
+    all of them if none is given."""
     quick: bool = False
     """Small dimensions, about two minutes on two cores (this is the default)."""
     full: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
 import re
@@ -23,8 +24,8 @@ from sparsetoken.model.covariances import Spread, TokenNoise
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "spectrum": (
         Path | None,
-        "JSON file with eigenvalues of the noise's covariance and, if you like, density and "
-        "signal_share, of each its share; white noise if not given.",
+        "JSON file, or CSV file with columns, of eigenvalues of the noise's covariance and, if you "
+        "like, density and signal_share, of each its share; white noise if not given.",
     ),
     "power_law": (
         float | None,
@@ -71,11 +72,8 @@ def _made(
 
 
 def _read(path: Path) -> st.Spectrum:
-    """A spectrum from a JSON file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise st.InvalidInput(f"spectrum: {path} must be JSON: {error}") from None
+    """A spectrum from a JSON or CSV file."""
+    content = _columns(path) if path.suffix.lower() == ".csv" else _json(path)
     allowed = [field.name for field in fields(st.Spectrum)]
     if not isinstance(content, dict) or not {"eigenvalues"} <= set(content) <= set(allowed):
         raise st.InvalidInput(
@@ -83,6 +81,32 @@ def _read(path: Path) -> st.Spectrum:
             "a list of numbers"
         )
     return st.Spectrum(**content)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise st.InvalidInput(f"spectrum: {path} must be JSON: {error}") from None
+
+
+def _columns(path: Path) -> dict[str, list[float]]:
+    """Columns of numbers by their names in the first line; `eigenvalue` is a name for the first."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            table = [row for row in csv.reader(file) if row]
+        names = [name.strip() for name in table[0]]
+        columns = zip(*table[1:], strict=True)
+        numbers = [[float(value) for value in column] for column in columns]
+        content = dict(zip(names, numbers, strict=True))
+    except (ValueError, IndexError):
+        raise st.InvalidInput(
+            f"spectrum: {path} must have a line of names (eigenvalues, density, signal_share) and "
+            "a number for each in every other line"
+        ) from None
+    if "eigenvalue" in content:
+        content["eigenvalues"] = content.pop("eigenvalue")
+    return content
 
 
 def spread_words() -> PrimitiveConstructorSpec[Any]:

@@ -86,6 +86,11 @@ class TokenNoise(ABC):
     def joint(self, spread: Spread) -> JointSpectrum | None:
         """Σ and C in their common eigenspaces; None where they do not commute."""
 
+    @property
+    @abstractmethod
+    def mean_variance(self) -> float:
+        """tr̄Σ, the mean variance of a coordinate."""
+
     def counts(self, dim: int) -> IntArray:
         """Coordinates (atoms,) of each atom of the joint spectrum in d dimensions."""
         raise refusal(type(self), "noise", self, "one with a spectrum")
@@ -98,6 +103,10 @@ class White(TokenNoise):
     >>> White().joint(4.0).signal.tolist()
     [4.0]
     """
+
+    @property
+    def mean_variance(self) -> float:
+        return 1.0
 
     def checked_spread(self, spread: object) -> Spread:
         return _checked_spread(spread, 1)
@@ -191,6 +200,10 @@ class Spectrum(TokenNoise):
         values = np.arange(1, count + 1) ** -exponent
         return cls(tuple((values / values.mean()).tolist()))
 
+    @property
+    def mean_variance(self) -> float:
+        return float(np.dot(self.eigenvalues, self.density))
+
     def checked_spread(self, spread: object) -> Spread:
         return _checked_spread(spread, len(self.eigenvalues))
 
@@ -277,6 +290,10 @@ class Covariances(TokenNoise):
     @property
     def dim(self) -> int:
         return len(self.noise)
+
+    @property
+    def mean_variance(self) -> float:
+        return float(np.trace(self.noise)) / self.dim
 
     @property
     def arrays(self) -> tuple[FloatArray, FloatArray | None, FloatArray]:

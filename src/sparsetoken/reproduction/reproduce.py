@@ -23,6 +23,7 @@ from sparsetoken.reproduction.claims.alignment import Alignment
 from sparsetoken.reproduction.claims.architectures import Architectures
 from sparsetoken.reproduction.claims.boundary import Boundary
 from sparsetoken.reproduction.claims.capacity import Capacity
+from sparsetoken.reproduction.claims.colours import Colours
 from sparsetoken.reproduction.claims.crossover import Crossover
 from sparsetoken.reproduction.claims.learning import Learning
 from sparsetoken.reproduction.claims.learning_curves import LearningCurves
@@ -55,6 +56,7 @@ CLAIMS: Names[Claim] = Names(  # in the order of the report
         "boundary": Boundary,
         "learning": Learning,
         "universality": Universality,
+        "colours": Colours,
         "architectures": Architectures,
     },
 )

@@ -8,8 +8,10 @@ From an estimate ξ̂ of the signal, in every round,
 
 What is taken off, û/(1 + Λ) of the round before and ΣV ξ̂, is what an estimate told itself. In the
 limit the cosine follows m ← Γ(m)/(1 + Γ(m)) round by round (`oracles.bayes_learning`, which shares
-no code with this). A new bag is tested by the likelihood ratio along ξ̂, at strength θ‖ξ̂‖: nothing
-is left to fit.
+no code with this). With coloured noise of known spectrum the tokens are whitened, and coordinates
+of ξ have known variances p/d: p/(1 + Λp) in place of 1/(1 + Λ), its mean where that stands for all
+of them. A new bag is tested by the likelihood ratio along ξ̂, at strength θ‖ξ̂‖: nothing is left to
+fit.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from sparsetoken.model.classifiers import Query
+from sparsetoken.model.layout import Layout
 from sparsetoken.model.places import carrier_chances, log_choose, log_subset_sums
-from sparsetoken.model.task import Task, coloured
+from sparsetoken.model.task import Task
 from sparsetoken.simulation.outcome import Outcome
 from sparsetoken.simulation.settings import Settings
 from sparsetoken.simulation.spiked import Spiked
-from sparsetoken.simulation.tokens import TokenStream
+from sparsetoken.simulation.tokens import TokenStream, draw_signal
 from sparsetoken.support.arrays import Array, FloatArray, floats
 from sparsetoken.support.checks import real, settle, whole
 from sparsetoken.support.devices import to_numpy
@@ -64,13 +67,23 @@ class MessagePassing:
         )
 
     def possible(self, task: Task) -> str | None:
-        """Why not, in a sentence: tokens that share noise tell of each other."""
-        if task.token_correlation == 0:
-            return coloured("MessagePassing", task)
-        return (
-            "MessagePassing: token_correlation must be 0 (messages take tokens to be independent), "
-            f"got {task.token_correlation}"
-        )
+        """Why not, in a sentence: messages take tokens to be independent, signals to be points."""
+        if task.token_correlation:
+            return (
+                "MessagePassing: token_correlation must be 0 (messages take tokens to be "
+                f"independent), got {task.token_correlation}"
+            )
+        if task.has_spread:
+            return (
+                "MessagePassing: signal_spread must be that of the noise (None), got "
+                f"{task.signal_spread!r}"
+            )
+        if task.noise.dim is not None:
+            return (
+                "MessagePassing: noise must be White() or a Spectrum (it knows the shares of the "
+                f"signal, not the signal), got {task.noise!r}"
+            )
+        return None
 
     def numbers(self, settings: Settings) -> float:
         """How many are held at once, at the least."""
@@ -81,13 +94,16 @@ class MessagePassing:
     def learn(self, settings: Settings, seed: np.random.SeedSequence) -> Outcome:
         """One run: rounds on the training bags, then a test on fresh ones."""
         bags: Bags = (DrawnProducts if settings.sampler == "reduced" else TokenBags)(settings, seed)
-        belief, start = Belief(settings.task), settings.place.array(self._start(bags.signal, seed))
+        belief, frame = Belief(settings.task), bags.frame
+        start = settings.place.array(self._start(frame.white_signal, seed))
         strength = float(settings.task.signals.weights @ settings.task.signals.strengths)
         queries = []
         for estimate in _estimates(bags, belief, start, self.rounds):
-            vector = to_numpy(estimate)
+            white = to_numpy(estimate)
+            vector = frame.root * white  # as the signal is given
             norm = float(np.linalg.norm(vector))
-            queries.append(Query(float(vector @ bags.signal), norm, strength * norm))
+            sharpness = strength * float(np.linalg.norm(white))
+            queries.append(Query(float(vector @ frame.signal), norm, sharpness))
         cosines = tuple(query.cosine for query in queries)
         error = _test_error(bags, belief, estimate)
         return Outcome(query=queries[-1], cosines=cosines, test_error=error)
@@ -95,15 +111,41 @@ class MessagePassing:
     def _start(self, signal: FloatArray, seed: np.random.SeedSequence) -> FloatArray:
         """An estimate (d,) as good as a posterior mean of that cosine: as long as it is right."""
         other = np.random.default_rng(seed.spawn(1)[0]).standard_normal(len(signal))
-        other -= (other @ signal) * signal
-        other *= math.sqrt(1 - self.start**2) / max(float(np.linalg.norm(other)), 1e-300)
+        length = float(np.linalg.norm(signal))
+        other -= (other @ signal) / length**2 * signal
+        other *= math.sqrt(1 - self.start**2) * length / max(float(np.linalg.norm(other)), 1e-300)
         return self.start * (self.start * signal + other)
 
 
-class Bags(Protocol):
-    """Positive bags to learn from, and fresh ones of both classes."""
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The signal, coordinates in which noise is white, and what is known of the signal there."""
 
-    signal: FloatArray  # (d,)
+    signal: FloatArray  # (d,), ξ
+    root: FloatArray  # (d,), Σ^½
+    prior: FloatArray  # (d,), p: whitened coordinates of ξ have variance p/d
+
+    @property
+    def white_signal(self) -> FloatArray:
+        """Σ^{-½}ξ (d,)."""
+        return self.signal / self.root
+
+
+def _frame(task: Task, signal: FloatArray, layout: Layout | None) -> Frame:
+    if layout is None:
+        return Frame(signal, np.ones(len(signal)), np.ones(len(signal)))
+    joint, counts = task.joint_spectrum, layout.counts
+    assert joint is not None
+    energy = joint.share / np.maximum(counts, 1)  # of the signal in each coordinate, on average
+    prior = len(signal) * np.repeat(energy, counts) / layout.noise_root**2
+    return Frame(signal, layout.noise_root, prior)
+
+
+class Bags(Protocol):
+    """Positive bags to learn from, and fresh ones of both classes, tokens whitened."""
+
+    frame: Frame
+    prior: Array  # (d,), that of the frame on the device
     means: Array  # (bags, L), to be written to
 
     def pooled(self, direction: Array, weigh: Round) -> Array:
@@ -190,12 +232,13 @@ class Round:
 
 def _estimates(bags: Bags, belief: Belief, start: Array, rounds: int) -> Iterator[Array]:
     """ξ̂ (d,) after each round."""
-    estimate, doubt, dim = start, 0.0, start.shape[0]
+    estimate, doubt, dim, prior = start, 0.0, start.shape[0], bags.prior
     for _ in range(rounds):
         weigh = Round(belief, float(estimate @ estimate), doubt, bags.means)
         total = bags.pooled(estimate, weigh)
-        estimate = (total - weigh.variance * estimate) / (dim + weigh.energy)
-        doubt = dim / (dim + weigh.energy)
+        gain = prior / (dim + weigh.energy * prior)
+        estimate = (total - weigh.variance * estimate) * gain
+        doubt = float(gain.sum())
         yield estimate
 
 
@@ -205,38 +248,44 @@ class TokenBags:
     def __init__(self, settings: Settings, seed: np.random.SeedSequence) -> None:
         seeds, task, place = seed.spawn(3), settings.task, settings.place
         rng = np.random.default_rng(seeds[0])
-        self.signal = rng.standard_normal(settings.dim)
-        self.signal /= np.linalg.norm(self.signal)
+        signal, layout = draw_signal(task, settings.dim, rng)
+        self.frame = _frame(task, signal, layout)
+        self.prior, self._inverse = place.array(self.frame.prior), place.array(1 / self.frame.root)
         labels = task.sample_labels(settings.sizes[1], rng)
         train, test = labels[labels > 0], task.sample_labels(settings.test_samples, rng)
         self._train, self._test = (
-            TokenStream(task, settings.token_noise, of, self.signal, seed_of, place)
+            TokenStream(task, settings.token_noise, of, signal, seed_of, place, layout=layout)
             for of, seed_of in ((train, seeds[1]), (test, seeds[2]))
         )
         self.means = place.array(np.zeros((len(train), task.length)))
 
     def pooled(self, direction: Array, weigh: Round) -> Array:
-        total = 0.0 * direction
+        total, along = 0.0 * direction, self._inverse * direction
         for part, tokens in self._train.samples():
             flat = tokens.reshape(-1, tokens.shape[2])
-            total = total + weigh(part, tokens @ direction).reshape(-1) @ flat
-        return total
+            total = total + weigh(part, tokens @ along).reshape(-1) @ flat
+        return total * self._inverse
 
     def tests(self, direction: Array) -> Iterator[tuple[FloatArray, Array]]:
         for part, tokens in self._test.samples():
-            yield self._test.labels[part], tokens @ direction
+            yield self._test.labels[part], tokens @ (self._inverse * direction)
 
 
 class DrawnProducts:
-    """The products alone, exact in law; the signal is the first unit vector."""
+    """The products alone, exact in law; a signal in white noise is the first unit vector."""
 
     def __init__(self, settings: Settings, seed: np.random.SeedSequence) -> None:
         self._settings, self._source = settings, settings.place.source(seed)
         labels = settings.task.sample_labels(settings.sizes[1], self._source.rng)
         signals = self._signals(labels[labels > 0])
-        self.signal = np.eye(1, settings.dim)[0]
+        signal, layout = np.eye(1, settings.dim)[0], None
+        if not settings.task.is_white:
+            signal, layout = draw_signal(settings.task, settings.dim, self._source.rng)
+        self.frame = _frame(settings.task, signal, layout)
+        self.prior = settings.place.array(self.frame.prior)
         self.means = 0.0 * signals
-        self._tokens = Spiked(signals.reshape(-1), settings.dim, self._source)
+        self._signal = settings.place.array(self.frame.white_signal)
+        self._tokens = Spiked(signals.reshape(-1), self._signal, self._source)
 
     def pooled(self, direction: Array, weigh: Round) -> Array:
         scores = self._tokens.times(direction).reshape(self.means.shape)
@@ -245,7 +294,7 @@ class DrawnProducts:
         return self._tokens.transposed_times(self.means.reshape(-1))
 
     def tests(self, direction: Array) -> Iterator[tuple[FloatArray, Array]]:
-        overlap, norm = float(direction[0]), math.sqrt(float(direction @ direction))
+        overlap, norm = float(direction @ self._signal), math.sqrt(float(direction @ direction))
         for part in self._parts(self._settings.test_samples):
             labels = self._settings.task.sample_labels(part.stop - part.start, self._source.rng)
             signals = self._signals(labels)

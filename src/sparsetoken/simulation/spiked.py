@@ -20,22 +20,22 @@ _ROUNDING = 1e-14  # of a vector's length: less is left of it beside earlier one
 
 
 class Spiked:
-    """A matrix uξᵀ + Z with `left` u (rows,) and ξ the first of `dim` unit vectors."""
+    """A matrix uξᵀ + Z with `left` u (rows,) and `right` ξ (dim,), a vector of any length."""
 
-    def __init__(self, left: Array, dim: int, source: Source) -> None:
-        self.left, self._source = left, source
-        self._rows = _Known(left.shape[0], dim, source)  # p_j and Zᵀp_j
-        self._columns = _Known(dim, left.shape[0], source)  # q_k and Zq_k
+    def __init__(self, left: Array, right: Array, source: Source) -> None:
+        self.left, self.right, self._source = left, right, source
+        rows, dim = left.shape[0], right.shape[0]
+        self._rows = _Known(rows, dim, source)  # p_j and Zᵀp_j
+        self._columns = _Known(dim, rows, source)  # q_k and Zq_k
 
     def times(self, vector: Array) -> Array:
         """Xa (rows,) for a vector (dim,)."""
-        return self._noise(self._columns, self._rows, vector) + vector[0] * self.left
+        return self._noise(self._columns, self._rows, vector) + (vector @ self.right) * self.left
 
     def transposed_times(self, vector: Array) -> Array:
         """Xᵀb (dim,) for a vector (rows,)."""
         product = self._noise(self._rows, self._columns, vector)
-        product[0] += vector @ self.left
-        return product
+        return product + (vector @ self.left) * self.right
 
     def _noise(self, own: _Known, other: _Known, vector: Array) -> Array:
         """Z or Zᵀ times a vector, from what is known of vectors of its kind and of the others."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsetoken.model.classifiers import Classifier
+from sparsetoken.model.covariances import Spectrum, TokenNoise, White
 from sparsetoken.model.names import CLASSIFIERS, LOSSES, WEIGHTINGS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.signals import Continuous, Discrete
@@ -75,9 +76,16 @@ def _table(table: str, values: Any) -> dict[str, Any]:
 
 
 def _varying(key: str, value: Any) -> Any:
-    """With laws for its tables: {values = […], weights = […]}, {family = …, parameters = […]}."""
+    """With laws for its tables: {values = […], weights = […]}, {family = …, parameters = […]}; in
+    a list of spreads a list has the eigenvalues of one."""
     if isinstance(value, list):
-        return [_varying(key, entry) for entry in value]
+        spreads = key == "signal_spread"
+        return [
+            tuple(entry) if spreads and isinstance(entry, list) else _varying(key, entry)
+            for entry in value
+        ]
+    if key == "noise":
+        return _noise(value)
     if not isinstance(value, dict):
         return value
     kinds: tuple[Any, ...] = (Discrete, Continuous)
@@ -93,6 +101,21 @@ def _varying(key: str, value: Any) -> Any:
     raise InvalidInput(
         f"{key} must be a number, {{values = […], weights = […]}} or "
         f"{{family = …, parameters = […]}}, got {value!r}"
+    )
+
+
+def _noise(value: Any) -> TokenNoise:
+    """{power_law = 0.8}, with atoms = … if you like, or the fields of a `Spectrum`; "white"."""
+    if value == "white":
+        return White()
+    law, spectrum = {"power_law", "atoms"}, {field.name for field in fields(Spectrum)}
+    if isinstance(value, dict) and "power_law" in value and set(value) <= law:
+        return Spectrum.power_law(value["power_law"], value.get("atoms", 100))
+    if isinstance(value, dict) and "eigenvalues" in value and set(value) <= spectrum:
+        return Spectrum(**value)
+    raise InvalidInput(
+        'noise must be "white", {power_law = …}, with atoms = … if you like, or {eigenvalues = […]}'
+        f", with density = […] and signal_share = […] if you like, got {value!r}"
     )
 
 

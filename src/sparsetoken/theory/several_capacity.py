@@ -4,10 +4,10 @@ Separability does not change under linear maps of the features. With one covaria
 Σ^−½ makes noise white and directions those with the inner products DᵀΣ⁻¹D: a law of white noise.
 
 With several the threshold is where a readout without a ridge ceases to exist. There the equations
-of `several` hold for the loss ½(−margin)₊² with λ = 0 and V → ∞ and have no scale any more:
-readouts times a number, and the χ_j times a number, solve them as well. In exchange α is an
-unknown. Both scales are fixed here, and what is left is solved by Gauss and Newton: there is one
-equation more than unknowns, and all of them hold at the solution.
+of `several` hold for the loss ½(−margin)₊² with λ = 0 and V → ∞, and have no scale: readouts
+times a number, and the χ_j times a number, solve them as well. In exchange α is an unknown. Both
+scales are fixed here, and what is left is solved by Gauss and Newton: there is one equation more
+than unknowns, and all of them hold at the solution.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from sparsetoken.simulation.architectures.models import (
     Tensor,
 )
 from sparsetoken.simulation.devices import Device
-from sparsetoken.simulation.tokens import TokenStream
+from sparsetoken.simulation.tokens import TokenStream, draw_signal
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import one_of, whole
 from sparsetoken.support.devices import to_numpy
@@ -117,13 +117,18 @@ class _Data:
     ) -> None:
         self.task, self.root, self.place = task, root, place
         self.rng = np.random.default_rng(root[0])
-        signal = self.rng.standard_normal(dim)
-        self.signal = signal / np.linalg.norm(signal)
+        self.signal, self.layout = draw_signal(task, dim, self.rng)
 
     def stream(self, which: int, count: int) -> TokenStream:
         labels = self.task.sample_labels(count, self.rng)
         return TokenStream(
-            self.task, self.task.white_noise, labels, self.signal, self.root[which], self.place
+            self.task,
+            self.task.white_noise,
+            labels,
+            self.signal,
+            self.root[which],
+            self.place,
+            layout=self.layout,
         )
 
     def start(self, architecture: Architecture) -> Parameters:

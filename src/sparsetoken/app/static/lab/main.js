@@ -117,6 +117,7 @@ function paint() {
   panels.caption(answers, words, connected);
   panels.simulation(runs, words, connected, (state) => `?${query({ ...words, ...state })}`);
   byId("away").hidden = words.view === "sample";
+  for (const id of ["code", "copy-python", "copy-command"]) byId(id).hidden = isMap;
   const code = answers.current("code", words)?.answer;
   panels.tell("python", code?.python ?? "");
   panels.tell("command", code?.command ?? "");
