@@ -105,7 +105,7 @@ dist: .venv/dist
 # in empty environments: without extras and with each (torch has builds of its own)
 dist-check:
 	scripts/check-wheel dist/sparsetoken-*.whl --extra app --extra bags --extra dask --extra mpi --extra parquet \
-		$$(scripts/pythons 2>/dev/null | sed -n '1p;$$p' | sed 's/^/--python /')
+		$$(scripts/pythons 2>/dev/null | sed -n '1p;$$p' | uniq | sed 's/^/--python /')
 
 record: .venv/installed
 	scripts/record
