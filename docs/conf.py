@@ -77,7 +77,7 @@ html_theme_options = {
     "navbar_persistent": ["site-search"],
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -98,6 +98,9 @@ loading="lazy"></iframe>
 def name_languages(app, doctree):
     """Indented blocks name no language: commands are commands, all else is as it stands."""
     for block in doctree.findall(nodes.literal_block):
+        text = block.astext().rstrip("\n")  # doctests end with an empty line
+        block[:] = [nodes.Text(text)]
+        block.rawsource = text
         if block.get("language", "default") != "default":
             continue
         lines = block.astext().splitlines()

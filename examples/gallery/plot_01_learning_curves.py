@@ -27,8 +27,14 @@ curves = {
 
 floor = st.bayes_error(task)
 figure, axes = plt.subplots(figsize=(6.4, 4))
-for (name, curve), style in zip(curves.items(), ("-", "--", "-."), strict=True):
-    axes.loglog(samples, curve.test_error, style, label=name)
+looks = {
+    "attention": ("#D55E00", "-"),
+    "vectorized": ("#009E73", "--"),
+    "pooled": ("#0072B2", "-."),
+}
+for name, curve in curves.items():
+    color, style = looks[name]
+    axes.loglog(samples, curve.test_error, color=color, linestyle=style, label=name)
 axes.axhline(float(floor), color="black", linestyle=":", label="any test, signal known")
 axes.set(xlabel="readout samples per dimension", ylabel="test error")
 axes.legend()

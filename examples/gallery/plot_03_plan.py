@@ -24,9 +24,14 @@ curve = st.tuned_curve(around)
 print(curve.round(4).to_string(index=False))
 
 figure, axes = plt.subplots(figsize=(6.4, 4))
-for name, style in (("attention", "-o"), ("vectorized", "--s"), ("pooled", "-.^")):
+looks = {
+    "attention": ("#D55E00", "-o"),
+    "vectorized": ("#009E73", "--s"),
+    "pooled": ("#0072B2", "-.^"),
+}
+for name, (color, style) in looks.items():
     own = curve[curve.classifier == name]
-    axes.loglog(own.samples, own.value, style, label=name)
+    axes.loglog(own.samples, own.value, style, color=color, label=name)
 axes.axhline(0.05, color="black", linestyle=":", label="target")
 axes.set(xlabel="labelled documents", ylabel="test error")
 axes.legend()

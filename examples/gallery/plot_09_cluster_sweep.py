@@ -39,12 +39,14 @@ if __name__ == "__main__":  # workers import this file
 
     figure, axes = plt.subplots(figsize=(6.4, 4))
     for (name, count), rows in table.groupby(["classifier", "readout_samples"]):
-        style = "-" if name == "attention" else "--"
+        color = "#D55E00" if name == "attention" else "#0072B2"
+        style = "-" if count == 4 else "--"
         theory = rows[rows.kind == "theory"]
         runs = rows[rows.kind == "simulation"].groupby("length").test_error
-        (line,) = axes.plot(theory.length, theory.test_error, style, label=f"{name}, {count:g}")
+        label = f"{name}, {count:g}"
+        axes.plot(theory.length, theory.test_error, style, color=color, label=label)
         mean, bars = runs.mean(), 2 * runs.sem()
-        axes.errorbar(mean.index, mean, bars, fmt="o", color=line.get_color())
-    axes.set(xscale="log", xlabel="tokens in a sample", ylabel="test error")
-    axes.legend(title="classifier, samples per dimension")
+        axes.errorbar(mean.index, mean, bars, fmt="o", color=color)
+    axes.set(xlabel="tokens in a sample", ylabel="test error")
+    axes.legend(title="classifier, samples per dimension", loc="lower right")
     figure.tight_layout()
