@@ -141,7 +141,7 @@ def test_the_page_beyond_the_paper():
     command = shlex.split(as_command(state))
     assert "--token-correlation" in command and "top-3" in command
     assert printed_by_command(state) == pytest.approx(shown, rel=1e-9)
-    assert math.isfinite(maps.cell(state))
+    assert math.isfinite(maps.cell(state).log_ratio)
 
 
 def printed_by_python(state):
@@ -206,15 +206,17 @@ def test_the_map_is_coarse_first_signed_and_grey_where_neither_wins():
     there = maps.there(state, 4.0, 1.0)
     errors = {name: at.values["test_error"] for name, at in numbers.chosen(there).items()}
     linear = min(errors["pooled"], errors["vectorized"])
-    assert maps.cell(there) == pytest.approx(math.log10(errors["attention"] / linear))
-    assert maps.cell_draft(there) == pytest.approx(maps.cell(there), abs=0.05)
+    found = maps.cell(there)
+    assert found.log_ratio == pytest.approx(math.log10(errors["attention"] / linear))
+    assert 0 < found.standard_error < 0.01
+    assert maps.cell_draft(there).log_ratio == pytest.approx(found.log_ratio, abs=0.05)
     assert maps.there(replace(state, across="length"), 2.0, 3.0) is None
-    assert maps.cell(maps.there(state, 0.0, 1.0)) == 0  # nobody can tell
+    assert maps.cell(maps.there(state, 0.0, 1.0)).log_ratio == 0  # nobody can tell
     tiny = {"attention": 1e-16, "pooled": 3e-17, "vectorized": 2e-14}
-    assert maps._log_ratio(state, tiny) == 0
-    assert maps._log_ratio(state, {"attention": 0.2, "pooled": 0.2019, "vectorized": 0.3}) == 0
+    assert maps._log_ratio(state, tiny)[1] == 0
+    assert maps._log_ratio(state, {"attention": 0.2, "pooled": 0.2019, "vectorized": 0.3})[1] == 0
     by_auc = {"attention": 0.9, "pooled": 0.99, "vectorized": 0.5}
-    assert maps._log_ratio(replace(state, metric="auc"), by_auc) == pytest.approx(1)
+    assert maps._log_ratio(replace(state, metric="auc"), by_auc)[1] == pytest.approx(1)
     assert map_cells((there,), draft=False) == [maps.cell(there)]
 
 

@@ -116,6 +116,7 @@ def plan(state: State) -> Answer:
         "apply": {o.classifier: _words(o) for o in advice.options if o.tuned is not None},
         "warning": " ".join(f"Warning: {words}." for words in advice.warnings),
         "error": max(errors, default=0.0),
+        "drawn": True,  # means over training sets that were drawn
     }
 
 
@@ -210,6 +211,6 @@ def answer(kind: str, state: State) -> Answer:
     return made
 
 
-def map_cells(states: tuple[State, ...], draft: bool) -> list[float]:
+def map_cells(states: tuple[State, ...], draft: bool) -> list[maps.Cell]:
     """In a worker: some cells of the map."""
     return [maps.cell_draft(state) if draft else maps.cell(state) for state in states]

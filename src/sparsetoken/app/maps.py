@@ -63,16 +63,28 @@ def there(state: State, x: float, y: float) -> State | None:
         return None
 
 
-def cell(state: State) -> float:
+class Cell(NamedTuple):
     """log₁₀ of attention's badness over that of the best linear classifier; below 0 it wins.
 
-    Badness is the test error, one minus the AUC, or the training loss.
+    Badness is the test error, one minus the AUC, or the training loss; the standard error is that
+    of the logarithm.
     """
-    return _log_ratio(state, {name: at.values[state.metric] for name, at in chosen(state).items()})
+
+    log_ratio: float
+    standard_error: float = 0.0
 
 
-def cell_draft(state: State) -> float:
-    """The same of sketches of the laws, in milliseconds."""
+def cell(state: State) -> Cell:
+    """Of the exact numbers of a state."""
+    found = chosen(state)
+    values = {name: at.values[state.metric] for name, at in found.items()}
+    bad, ratio = _log_ratio(state, values)
+    relative = found["attention"].errors[state.metric] / bad
+    return Cell(ratio, 0.0 if bad <= LEAST else relative / math.log(10))
+
+
+def cell_draft(state: State) -> Cell:
+    """Of sketches of the laws, in milliseconds."""
     values = {}
     with one_blas_thread():
         query = query_of(state)
@@ -83,12 +95,13 @@ def cell_draft(state: State) -> float:
             (fit,) = solve_many(law, state.protocol.loss, state.ridge, samples)
             source = fit if state.metric == "train_loss" else full.scores(fit.readout)
             values[name] = float(getattr(source, state.metric))
-    return _log_ratio(state, values)
+    return Cell(_log_ratio(state, values)[1])
 
 
-def _log_ratio(state: State, values: dict[str, float]) -> float:
+def _log_ratio(state: State, values: dict[str, float]) -> tuple[float, float]:
+    """Attention's badness, and the ratio; 0 where the two are the same for all that is known."""
     bad = {name: 1 - x if state.metric == "auc" else x for name, x in values.items()}
     bad = {name: max(x, LEAST) for name, x in bad.items()}
     linear = min(x for name, x in bad.items() if name in ("pooled", "vectorized"))
     ratio = math.log10(bad["attention"] / linear)
-    return 0.0 if abs(ratio) < math.log10(1 + TIE) else ratio
+    return bad["attention"], 0.0 if abs(ratio) < math.log10(1 + TIE) else ratio

@@ -88,7 +88,7 @@ class Work:
         parts = [(True, real[k : k + size]) for k in range(0, len(real), size)]
         parts += [(False, real[k : k + 4]) for k in range(0, len(real), 4)]
 
-        async def part(number: int) -> tuple[bool, list[tuple[int, int]], list[float]]:
+        async def part(number: int) -> tuple[bool, list[tuple[int, int]], list[maps.Cell]]:
             draft, ats = parts[number]
             cells = tuple(replace(states[at], view="curves") for at in ats)  # type: ignore[type-var]
             values = await self.exact.ask(
@@ -100,7 +100,7 @@ class Work:
         try:
             for finished in asyncio.as_completed(tasks):
                 draft, ats, values = await finished
-                cells = [[*at, value] for at, value in zip(ats, values, strict=True)]
+                cells = [[*at, *value] for at, value in zip(ats, values, strict=True)]
                 yield {"cells": cells, "draft": draft, "count": len(real)}
         finally:
             for task in tasks:

@@ -89,12 +89,12 @@ export class Answers extends EventTarget {
     if (shown?.id !== id) shown = { id, key, words, answer: { cells: [] } };
     for (const part of parts) {
       const draft = part.draft ?? false;
-      for (const [column, line, value] of part.cells ?? []) {
+      for (const [column, line, value, error] of part.cells ?? []) {
         const place = `${column},${line}`;
         const before = shown.answer.cells.find((cell) => cell.place === place);
         if (before && draft) continue;
-        if (before) Object.assign(before, { value, draft });
-        else shown.answer.cells.push({ place, column, line, value, draft });
+        if (before) Object.assign(before, { value, error, draft });
+        else shown.answer.cells.push({ place, column, line, value, error, draft });
       }
       for (const [name, value] of Object.entries(part)) if (name !== "cells") shown.answer[name] = value;
     }

@@ -22,8 +22,9 @@ export function csv(figure, status) {
   const lines = notes(figure, status).map((note) => `# ${note}`);
   const row = (...cells) => lines.push(cells.map((cell) => (cell === null ? "" : String(cell))).join(","));
   if (figure.view === "map") {
-    row(figure.x.name, figure.y.name, "log10_ratio", "state");
-    for (const { column, line, value, draft } of figure.cells) row(figure.x.values[column], figure.y.values[line], value, draft ? "draft" : "exact");
+    row(figure.x.name, figure.y.name, "log10_ratio", "standard_error", "state");
+    for (const { column, line, value, error, draft } of figure.cells)
+      row(figure.x.values[column], figure.y.values[line], value, draft ? null : error, draft ? "draft" : "computed");
   } else {
     row("series", "x", "y", "kind");
     for (const { name, x, y } of figure.lines) x.forEach((value, k) => row(name, value, y[k], "curve"));

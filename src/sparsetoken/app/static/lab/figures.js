@@ -13,10 +13,10 @@ const Y = { roc: "true positive rate", alignment: "cosine of query and signal" }
 const AUC = "area under the ROC curve";
 
 // How sure numbers are, in words; "exact" only where nothing was sampled, or to what is resolved.
-export function precision(error) {
+export function precision(error, drawn = false) {
   if (!error) return { word: "exact", detail: "" };
   const bound = Number((2 * error).toPrecision(1));
-  if (error < SAMPLED) return { word: "exact", detail: `to ±${bound}` };
+  if (error < SAMPLED && !drawn) return { word: "exact", detail: `to ±${bound}` };
   return { word: "sampled", detail: `± ${bound}` };
 }
 
@@ -43,7 +43,7 @@ export function status(view, answers, words, connected) {
   if (failed) return { word: "no answer", detail: failed, state: "failed" };
   if (from?.current && from.exact) {
     const error = from.shown.answer.errors?.[words.metric] ?? from.shown.answer.error ?? 0;
-    const { word, detail } = precision(error);
+    const { word, detail } = precision(error, from.shown.answer.drawn);
     return { word, detail: join(detail, offline), state: word };
   }
   if (from?.current) return { word: "draft", detail: join("good to about 0.005", offline || "computing"), state: "draft" };
@@ -61,7 +61,10 @@ function mapStatus(answers, words, offline, failed, join) {
   const cells = shown.answer.cells;
   const drafts = cells.filter((cell) => cell.draft).length;
   const missing = (shown.answer.count ?? Infinity) - cells.length;
-  if (!shown.partial) return { word: "exact", detail: join(`${cells.length} cells`, offline), state: "exact" };
+  if (!shown.partial) {
+    const { word, detail } = precision(Math.max(0, ...cells.map((cell) => cell.error)));
+    return { word, detail: join(detail && `${detail} of the decimal logarithm`, `${cells.length} cells`, offline), state: word };
+  }
   const exact = cells.length - drafts;
   if (missing > 0) return { word: "computing", detail: join(`${cells.length} cells so far`, offline), state: "computing" };
   return { word: "draft", detail: join(`${exact} of ${cells.length} cells are exact`, offline || "computing"), state: "draft" };

@@ -118,6 +118,7 @@ function paint() {
   panels.simulation(runs, words, connected, (state) => `?${query({ ...words, ...state })}`);
   byId("away").hidden = words.view === "sample";
   for (const id of ["code", "copy-python", "copy-command"]) byId(id).hidden = isMap;
+  for (const id of ["save-csv", "save-svg", "save-png"]) byId(id).hidden = words.view === "plan";
   const code = answers.current("code", words)?.answer;
   panels.tell("python", code?.python ?? "");
   panels.tell("command", code?.command ?? "");

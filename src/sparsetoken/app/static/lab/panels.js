@@ -11,14 +11,14 @@ export function tell(id, text) {
   if (place.textContent !== text) place.textContent = text;
 }
 
-function table(rows, last) {
+function table(rows, buttons) {
   const names = Object.keys(rows[0]);
   const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name.replaceAll("_", " "))));
-  if (last) head.append(make("td", {}));
+  if (buttons) head.children[0].after(make("td", {}));
   const body = rows.map((row) => {
     const [first, ...others] = names.map((name) => told(row[name]));
     const line = make("tr", {}, make("th", { scope: "row" }, first), ...others.map((text) => make("td", {}, text)));
-    if (last) line.append(make("td", {}, ...last(row)));
+    if (buttons) line.children[0].after(make("td", {}, ...buttons(row)));
     return line;
   });
   return make("table", {}, make("thead", {}, head), make("tbody", {}, ...body));
@@ -34,7 +34,7 @@ export function numbers(answers, words, connected, apply) {
   let state = connected ? "computing" : "without a server";
   if (failed) state = failed;
   else if (current) {
-    const { word, detail } = precision(current.answer.error);
+    const { word, detail } = precision(current.answer.error, current.answer.drawn);
     state = `${word} ${detail}`.trim();
   } else if (shown) state = connected ? "outdated, computing" : "outdated, without a server";
   if (kind === "table" && !failed && current) state += ` at α₁ = ${told(words.readout_samples)}`;
@@ -50,14 +50,14 @@ export function numbers(answers, words, connected, apply) {
 
 function draw(kind, shown, apply) {
   const rows = shown?.answer.rows ?? [];
-  const last = kind === "plan" && ((row) => {
+  const buttons = kind === "plan" && ((row) => {
     const wanted = shown.answer.apply[row.classifier];
     if (!wanted) return [];
     const button = make("button", { type: "button" }, `Apply ${row.classifier}`);
     button.onclick = () => apply(wanted, row.classifier);
     return [button];
   });
-  byId("table").replaceChildren(...(rows.length ? [table(rows, last)] : []));
+  byId("table").replaceChildren(...(rows.length ? [table(rows, buttons)] : []));
   const words = kind === "plan" ? [shown?.answer.headline, shown?.answer.warning] : shown?.answer.reasons ?? [];
   byId("reasons").replaceChildren(...words.filter(Boolean).map((sentence) => make("p", {}, sentence)));
 }
