@@ -89,6 +89,7 @@ stress: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/theory.py
+	$(BIN)/python benchmarks/covariances.py
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/planner.py

@@ -2,8 +2,8 @@
 
     python benchmarks/covariances.py [--dim 500] [--repeats 5]
 
-The same ten points, the same loss and classifier; laws are made and compressed beforehand. Times are
-processor seconds of one thread, the least of the repeats.
+The same ten points, the same loss and classifier; laws are made and compressed beforehand. Times
+are processor seconds of one thread, the least of the repeats.
 """
 
 from __future__ import annotations
@@ -63,10 +63,8 @@ def main() -> None:
             repeats = options.repeats if name.startswith(("white", "1")) else 1
             seconds, evaluations = least_seconds(FROZEN.law(task), loss, repeats)
             usual = usual or seconds
-            ratio = seconds / usual
-            print(
-                f"{loss!r:12} {name:20} {seconds:8.3f} s {ratio:7.2f} x {evaluations:5d} evaluations"
-            )
+            cost = f"{seconds:8.3f} s {seconds / usual:7.2f} x {evaluations:5d} evaluations"
+            print(f"{loss!r:12} {name:20} {cost}")
 
 
 if __name__ == "__main__":
