@@ -193,8 +193,9 @@ WRONG = {
         lambda t: scaled(t, 2.0, panel="whitening, 4", series="attention, whitened"),
         lambda t: scaled(t, 0.4, panel="whitening, 0.5", series="attention, whitened"),
         lambda t: scaled(t, 0.2, panel="whitening, 4", series="attention, as it is"),
-        lambda t: scaled(t, -1.0, panel="what a spread leaves", series="pooled − attention"),
+        lambda t: scaled(t, -1.0, panel="what a spread leaves", series="difference in white"),
         lambda t: scaled(t, lambda r: 1 + r.x, panel="what a spread leaves", series="error of p"),
+        lambda t: scaled(t, 0.2, panel="what a", series="difference in power-law noise, whitened"),
     ],
 }
 

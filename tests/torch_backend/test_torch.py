@@ -186,3 +186,42 @@ def test_message_passing_without_a_positive_bag():
         task, st.MessagePassing(2), st.Protocol(readout_samples=0.2), dim=50, device="cpu"
     )
     assert (run.cosines == 0).all()
+
+
+ROOTS = np.random.default_rng(0).standard_normal((2, 40, 60)) / 8
+COLOURED = {
+    "spectrum": dict(
+        noise=st.Spectrum((0.3, 3.0), (0.5, 0.5), (0.2, 0.8)), signal_spread=(2.0, 0.5)
+    ),
+    "matrices": dict(
+        noise=st.Covariances(*(root @ root.T for root in ROOTS), np.arange(1.0, 41.0))
+    ),
+}
+
+
+@pytest.mark.parametrize("sampler", ["reduced", "tokens"])
+@pytest.mark.parametrize("kind", COLOURED)
+def test_coloured_noise_on_a_device(kind, sampler):
+    """Another stream of random numbers, the same law."""
+    task = st.Task(3, 1, 2.5, 0.4, **COLOURED[kind])
+    protocol = st.Protocol(3.0, 3.0, st.Square(), ridge=0.05)
+    for classifier in (st.Attention(), st.Vectorized()):
+        runs = [
+            st.simulate(task, classifier, protocol, 40, 20, 1, sampler, device, test_samples=1000)
+            for device in (None, "cpu")
+        ]
+        for quantity in ("test_error", "train_loss", "readout_norm"):
+            gap = abs(runs[0].mean(quantity) - runs[1].mean(quantity))
+            assert gap <= 4 * np.hypot(*(run.sem(quantity) for run in runs)), quantity
+
+
+def test_messages_through_coloured_noise_on_a_device():
+    task = st.Task(6, 1, 3.5, 0.4, noise=COLOURED["spectrum"]["noise"])
+    protocol = st.Protocol(readout_samples=1.5)
+    for sampler in ("reduced", "tokens"):
+        run = st.simulate(
+            task, st.MessagePassing(3), protocol, 300, 6, 0, sampler, "cpu", test_samples=1000
+        )
+        theory = [one.cosine for one in st.message_passing_rounds(task, 1.5, 3)]
+        error = run.cosines.std(axis=0, ddof=1) / np.sqrt(6)
+        assert np.all(np.abs(run.cosines.mean(axis=0) - theory) < 4 * error + 5 / 300)
