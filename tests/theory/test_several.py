@@ -299,3 +299,17 @@ def test_random_matrices_are_solved_from_a_cold_start(seed):
     for loss in EVERY_LOSS:
         for fit in st.solve_many(law, loss, 10 ** rng.uniform(-6, 0), samples):
             assert fit.residual < 1e-9 and fit.norm > 0
+
+
+@pytest.mark.parametrize(
+    ("classifier", "length", "sparsity"),
+    [(st.Pooled(), 1, 1), (st.Vectorized(), 4, 4), (FROZEN, 1, 1), (CLASSIFIERS[3], 6, 2)],
+)
+@pytest.mark.parametrize("spread", [0.0, (0.0, 0.0, 2.0)])
+def test_signals_without_noise_are_a_limit(classifier, length, sparsity, spread):
+    """A cloud that shrinks to a point: nothing jumps, and it is solved."""
+    task = st.Task(length, sparsity, 3.0, noise=SPECTRUM, signal_spread=spread)
+    point = numbers(task, classifier)
+    small = 1e-7 if isinstance(spread, float) else (1e-7, 1e-7, 2.0)
+    nearly = numbers(replace(task, signal_spread=small), classifier)
+    np.testing.assert_allclose(point, nearly, rtol=2e-3, atol=2e-4)

@@ -33,9 +33,9 @@ from sparsetoken.model.weightings import Weighting
 from sparsetoken.support.arrays import FloatArray
 
 _TWO = np.array([[False, True, True], [True, False, True]])  # Σq/σ₀ is off Σ, Cq/σ₁ off C
-_LEAST_SCALE = (
-    1e-6  # in place of one that vanishes: a token without noise that is attended to alone
-)
+# In place of what vanishes: the scale of a signal token without noise, attended to alone, and
+# eigenvalues of C, relative to those of Σ. Errors move by squares of the first.
+_LEAST_SCALE, _LEAST_VALUE = 1e-4, 1e-9
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,9 @@ def matrices(task: Task) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 def _values(joint: JointSpectrum) -> FloatArray:
     """(J, atoms): Σ alone where C is proportional to it."""
-    return np.array([joint.noise] if joint.is_proportional else [joint.noise, joint.signal])
+    if joint.is_proportional:
+        return joint.noise[None]
+    return np.array([joint.noise, np.maximum(joint.signal, _LEAST_VALUE * joint.noise)])
 
 
 def _scales(joint: JointSpectrum | None, noise: FloatArray, signal: FloatArray) -> FloatArray:

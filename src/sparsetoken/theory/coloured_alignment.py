@@ -181,6 +181,8 @@ def _pulls(
     counts = np.array([length - count, count])
     centre = float(counts @ means) / length
     variance = float(counts @ square) / length**2  # σ̄²
+    if variance == 0:  # signals without noise, and nothing else: all tokens are alike
+        return _Pulls(0.0, np.zeros(2), np.zeros(2))
     deviation = math.sqrt(variance)
     m = loss.moments(label * (bias + centre), deviation, 0.0)
     # E[h z^k] and E[h² z^k], k = 0, 1, 2, by Stein

@@ -133,8 +133,9 @@ class Fit(Shown):
         if self.law.geometry is not None:
             chi = np.empty(0) if population else self.susceptibility
             return np.concatenate([wb, np.log(self.rest), np.log(chi)])
-        logs = np.log(np.array([self.rest, self.susceptibility], dtype=float))
-        return wb if population else np.append(wb, logs)
+        if population:
+            return wb
+        return np.append(wb, np.log(np.array([self.rest, self.susceptibility], dtype=float)))
 
     def problem(self, law: FeatureLaw) -> Saddle | SeveralSaddle:
         """The equations of this fit on a law: its own, or a smaller one."""

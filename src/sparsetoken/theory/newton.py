@@ -175,13 +175,35 @@ def through_prevalence(problem: Problem, tolerance: float) -> Solved:
     return state, residual, count
 
 
+def through_noise(problem: SeveralSaddle, tolerance: float) -> Solved:
+    """One problem by way of others with more noise, for laws some of whose atoms have next to none.
+
+    The first scale of every atom is raised to a part of their mean, which falls by factors of three
+    to a millionth and then to nothing, each solution, extrapolated, starting the next.
+    """
+    law, count = problem.law, np.zeros(1, dtype=np.intp)
+    size = math.sqrt(float(problem.mean_squares.max()))
+    path: list[FloatArray] = []
+    for part in [*np.geomspace(0.5, 1e-6, 13), 0.0]:
+        scales = law.scales.copy()
+        scales[:, 0] = np.hypot(scales[:, 0], part * size)
+        rung = replace(problem, law=replace(law, scales=scales) if part else law)
+        start = 2 * path[-1] - path[-2:][0] if path and part else (path or [rung.start()])[-1]
+        state, residual, more = newton(rung, start, tolerance)
+        count = count + more
+        if not residual[0] <= CERTIFIED:
+            break
+        path.append(state)
+    return state, residual, count
+
+
 Route = Callable[[Any, float], Solved]
 
 
 def other_routes(problem: Problem) -> tuple[Route, ...]:
     """What to try, in this order, where Newton's cold start gets stuck."""
     if isinstance(problem, SeveralSaddle):
-        return (through_prevalence, continuation)
+        return (through_noise, through_prevalence, continuation)
     if problem.population:
         return (population_minimum,)
     return (through_prevalence, from_population, continuation)
