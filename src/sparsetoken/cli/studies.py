@@ -139,7 +139,7 @@ class Reproduce:
     quick: bool = False
     """Small dimensions, about two minutes on two cores (this is the default)."""
     full: bool = False
-    """The paper's sizes: about half an hour on two cores."""
+    """The paper's sizes: an hour or more on two cores."""
     tiny: bool = False
     """As small as it goes: to try the command."""
     out: str = "results"

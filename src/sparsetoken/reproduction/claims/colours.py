@@ -81,7 +81,8 @@ class Colours(claim.Claim):
                 panel: claim.setting(claim.PAPER, Protocol(readout_samples=samples), **loud)
                 for panel, samples in _SAMPLES.items()
             },
-            _AHEAD: claim.setting(claim.PAPER, protocol, **spread, **best),
+            _AHEAD: claim.setting(claim.PAPER, protocol, **spread, **best)
+            + "; in power-law noise of exponent 0.8 too, as it is and whitened",
         }
 
     def measure(self, scale: claim.Scale, ask: claim.Ask) -> Iterator[claim.Table]:
