@@ -104,6 +104,17 @@ def drawn(page, data, seed, count=COUNT):
     return dict(zip(names, rows.T, strict=True))
 
 
+def scores_of(task, protocol, name, judge, kinds):
+    """The exact scores of the readout that is handed to the browser."""
+    classifier = (kinds or {}).get(name) or st.CLASSIFIERS.make(name)
+    query = st.align(task, protocol) if classifier.learns_query else None
+    law = classifier.law(task, query)
+    weights = np.array(judge["weights"])
+    return law.scores(
+        Readout(weights, judge["bias"], math.hypot(judge["rest"], *weights[law.noisy]))
+    )
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_errors_of_drawn_samples_are_the_exact_ones(page, case):
     task, protocol, kinds = CASES[case]
@@ -127,6 +138,12 @@ def test_errors_of_drawn_samples_are_the_exact_ones(page, case):
             count = wrong[chosen].size
             deviation = math.sqrt(judge[rate] * (1 - judge[rate]) / count)
             assert abs(wrong[chosen].mean() - judge[rate]) < 4 * deviation + 2 / count, (name, rate)
+        exact = scores_of(task, protocol, name, judge, kinds)
+        for chosen, side in ((positive, exact.positive), (~positive, exact.negative)):
+            values = np.sort(samples[name][chosen])
+            seen = (np.arange(len(values)) + 0.5) / len(values)
+            distance = np.abs(side.merged().below(values) - seen).max()
+            assert distance * math.sqrt(len(values)) < 2.2, name  # Kolmogorov: 1 in 8000
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -138,10 +155,7 @@ def test_numbers_are_those_of_predict(case):
         classifier = (kinds or {}).get(name) or st.CLASSIFIERS.make(name)
         prediction = st.predict(task, classifier, protocol)
         assert judge["test_error"] == pytest.approx(float(prediction.test_error), abs=1e-12)
-        law = classifier.law(task, prediction.query)
-        weights = np.array(judge["weights"])
-        noise = math.hypot(judge["rest"], *weights[law.noisy])
-        again = law.scores(Readout(weights, judge["bias"], noise))  # in other units
+        again = scores_of(task, protocol, name, judge, kinds)  # in other units
         assert float(again.test_error) == pytest.approx(judge["test_error"], abs=1e-9)
         spread = judge["distribution"]
         for side in ("positive", "negative"):
