@@ -60,14 +60,14 @@ _FRAMES = """() => {
 }"""
 
 
-def first_load(times: int = 5) -> None:
+def first_load(times: int = 3) -> None:
     """From the first request of a server that has just begun to curves; bytes of all files."""
     found = []
     for _ in range(times):
         with serving() as server, open_browser() as browser:
             page = browser.new_page(viewport=DESK)
             responses = []
-            page.on("response", responses.append)
+            page.on("response", lambda r, seen=responses: seen.append(r))
             start = time.monotonic()
             page.goto(server.address)
             until(page, "() => window.explorer?.painted > 0")

@@ -84,7 +84,9 @@ class Fit:
     poolings: tuple[str, ...] = ()
     """Those to compare, as attention,joint; else all that suit the bags and do not take by far the
     most time."""
-    pooling: Literal["best", "pooled", "attention", "joint", "vectorized", "statistics"] = "best"
+    pooling: Literal[
+        "best", "pooled", "attention", "joint", "posterior", "vectorized", "statistics"
+    ] = "best"
     """The classifier to save; best is the one with the least cross-validated error, vectorized only
     if it is so by more than its standard error."""
     target_error: float | None = None
