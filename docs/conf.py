@@ -113,6 +113,7 @@ def name_languages(app, doctree):
 PAGES_OF_FILES = {  # the file of the repository that a page shows
     "changelog": "CHANGELOG.md",
     "contributing": "CONTRIBUTING.md",
+    "security": "SECURITY.md",
     "forecasts": "benchmarks/real/results/planning.md",
 }
 LINKS = {  # to files of the repository that are pages of the site, under another name
