@@ -76,7 +76,7 @@ def test_a_drag_on_the_plot_keeps_the_curves(page, server):
     page.mouse.dblclick(x, y)
     page.mouse.wheel(0, 10)
     time.sleep(0.3)
-    assert ink(page) == pytest.approx(before, rel=0.02)
+    assert ink(page) > 0.98 * before  # floors may have come meanwhile
     wait(page)
     page.mouse.move(x, y)
     until(page, "() => readout.textContent.startsWith('at ')")
@@ -105,7 +105,7 @@ def test_a_swipe_on_the_plot_keeps_the_curves_and_scrolls(browser, server):
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     time.sleep(0.3)
     assert page.evaluate("scrollY") > where + 50
-    assert ink(page) == pytest.approx(before, rel=0.02) and before > 100
+    assert ink(page) > 0.98 * before > 100
     wait(page)
     context.close()
 
@@ -143,6 +143,7 @@ def test_a_killed_server_is_said_at_once_and_comes_back(browser):
         page = browser.new_page()
         page.goto(f"{server.address}?length=5")
         wait(page)
+        until(page, NUMBERS)
         server.kill()
         until(page, "() => !window.explorer.connected", patience=5)
         assert "server does not answer" in page.inner_text("#connection")
@@ -279,7 +280,8 @@ def test_failed_answers_break_nothing(page, server, kind):
     page.goto(f"{server.address}?length=5")
     if kind == "curves":
         until(page, "() => window.explorer.status.word === 'no answer'")
-        assert "bug" in page.inner_text("#trouble") and page.evaluate("window.explorer.painted")
+        assert "bug" in page.inner_text("#trouble")
+        until(page, "() => window.explorer.painted")  # the draft stays
     else:
         wait(page)
     if kind == "table":
