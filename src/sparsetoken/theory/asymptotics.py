@@ -140,7 +140,7 @@ def solve_many(
     return [fits[index] for index in range(len(ridges))]
 
 
-def _solve_batch(law: FeatureLaw, problem: newton.Problem, near: Sequence[Fit]) -> Iterator[Fit]:
+def _solve_batch(law: FeatureLaw, problem: Saddle, near: Sequence[Fit]) -> Iterator[Fit]:
     """On the compressed law, cold or from fits nearby; certified on the refined one."""
     warm = bool(near) and all(problem.population == np.isinf(fit.samples_per_dim) for fit in near)
     start = np.array([fit.state for fit in near]) if warm else problem.start()
@@ -169,7 +169,7 @@ def _solve_batch(law: FeatureLaw, problem: newton.Problem, near: Sequence[Fit]) 
     return _certified(law, problem, states, residuals, counts)
 
 
-def _surrogate(problem: newton.Problem) -> SeveralSaddle | None:
+def _surrogate(problem: Saddle) -> SeveralSaddle | None:
     """The problem with a spectrum in place of matrices that do not commute: its solution, found
     quickly, is where to begin."""
     geometry = problem.law.geometry
@@ -225,7 +225,7 @@ def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:
 
 def _certified(
     law: FeatureLaw,
-    problem: newton.Problem,
+    problem: Saddle,
     states: FloatArray,
     residuals: FloatArray,
     counts: IntArray,

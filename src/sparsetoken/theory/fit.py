@@ -40,9 +40,7 @@ class Gap(NamedTuple):
     train_loss: float
 
 
-def problem_of(
-    law: FeatureLaw, loss: Loss, ridge: FloatArray, alpha: FloatArray
-) -> Saddle | SeveralSaddle:
+def problem_of(law: FeatureLaw, loss: Loss, ridge: FloatArray, alpha: FloatArray) -> Saddle:
     """The equations of fits to samples of a law."""
     kind = Saddle if law.geometry is None else SeveralSaddle
     return kind(law, loss, ridge, alpha)
@@ -137,7 +135,7 @@ class Fit(Shown):
             return wb
         return np.append(wb, np.log(np.array([self.rest, self.susceptibility], dtype=float)))
 
-    def problem(self, law: FeatureLaw) -> Saddle | SeveralSaddle:
+    def problem(self, law: FeatureLaw) -> Saddle:
         """The equations of this fit on a law: its own, or a smaller one."""
         ridge, samples = np.array([self.ridge]), np.array([self.samples_per_dim])
         return problem_of(law, self.loss, ridge, samples)

@@ -25,11 +25,10 @@ SHORTEST = 1e-9  # part of a step that is tried
 _RARE_SHARE = 0.05  # of a class: from there on cold starts are safe
 
 Solved = tuple[FloatArray, FloatArray, IntArray]  # states, residuals, evaluations
-Problem = Saddle | SeveralSaddle
 
 
 def newton(
-    problem: Problem, state: FloatArray, tolerance: float, shortest: float = SHORTEST
+    problem: Saddle, state: FloatArray, tolerance: float, shortest: float = SHORTEST
 ) -> Solved:
     """Damped Newton on all problems at once: states, max|g| and evaluations of each.
 
@@ -69,7 +68,7 @@ def newton(
     return state, np.abs(g).max(axis=1), count
 
 
-def continuation(problem: Problem, tolerance: float) -> Solved:
+def continuation(problem: Saddle, tolerance: float) -> Solved:
     """One problem by way of larger ridges, for the few on which Newton's cold start gets stuck.
 
     Under a ridge so large that w is small, the bias alone balances the classes. From there
@@ -149,7 +148,7 @@ def from_population(problem: Saddle, tolerance: float) -> Solved:
     return state, residual, first + second
 
 
-def through_prevalence(problem: Problem, tolerance: float) -> Solved:
+def through_prevalence(problem: Saddle, tolerance: float) -> Solved:
     """One problem with very unequal classes by way of less unequal ones; as `newton` returns it.
 
     The rarer class's share falls by factors of four from 5 % to its own, each solution,
@@ -200,7 +199,7 @@ def through_noise(problem: SeveralSaddle, tolerance: float) -> Solved:
 Route = Callable[[Any, float], Solved]
 
 
-def other_routes(problem: Problem) -> tuple[Route, ...]:
+def other_routes(problem: Saddle) -> tuple[Route, ...]:
     """What to try, in this order, where Newton's cold start gets stuck."""
     if isinstance(problem, SeveralSaddle):
         return (through_noise, through_prevalence, continuation)

@@ -16,7 +16,8 @@ Every function takes a batch of problems on one law: leading axis `problems`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -47,8 +48,8 @@ class Saddle:
         """How many of the unknowns are logarithms: the last."""
         return 0 if self.population else 2
 
-    def subset(self, chosen: IntArray) -> Saddle:
-        return Saddle(self.law, self.loss, self.ridge[chosen], self.alpha[chosen])
+    def subset(self, chosen: IntArray) -> Self:
+        return replace(self, ridge=self.ridge[chosen], alpha=self.alpha[chosen])
 
     def equations(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Residuals and their derivatives, as the function below has them."""

@@ -27,26 +27,16 @@ import numpy as np
 from sparsetoken.model.envelopes import Moments
 from sparsetoken.model.geometry import Geometry, Kernel, MatrixGeometry
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.model.losses import Loss, balancing_bias
-from sparsetoken.support.arrays import FloatArray, IntArray
-from sparsetoken.theory.saddle import LEAST_NOISE
+from sparsetoken.model.losses import balancing_bias
+from sparsetoken.support.arrays import FloatArray
+from sparsetoken.theory.saddle import LEAST_NOISE, Saddle
 
 _FLOOR = LEAST_NOISE**2  # of r_j², relative to the readout's size
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralSaddle:
-    """Problems that share a law and a loss: ridge λ and n/p = α, shape (problems,) each."""
-
-    law: FeatureLaw
-    loss: Loss
-    ridge: FloatArray
-    alpha: FloatArray
-
-    @property
-    def population(self) -> bool:
-        """Whether these are population limits, α = ∞: all problems of a batch are, or none."""
-        return bool(np.isinf(self.alpha[0]))
+class SeveralSaddle(Saddle):
+    """Problems that share a law with a geometry."""
 
     @property
     def logarithms(self) -> int:
@@ -62,9 +52,6 @@ class SeveralSaddle:
     def mean_squares(self) -> FloatArray:
         """(J,), E s_j²."""
         return np.asarray(self.law.weights @ self.law.scales**2)
-
-    def subset(self, chosen: IntArray) -> SeveralSaddle:
-        return SeveralSaddle(self.law, self.loss, self.ridge[chosen], self.alpha[chosen])
 
     def equations(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Residuals (problems, unknowns) and their derivatives (problems, unknowns, unknowns)."""
