@@ -100,6 +100,11 @@ def _control(
     return field(default=default, metadata={"control": control})
 
 
+def _samples(default: float, symbol: str, help: str) -> Any:
+    """The control of a number of samples per dimension."""
+    return _control(default, symbol, help, 0.05, 100, log=True, lowest=1e-3, highest=1e5)
+
+
 @dataclass(frozen=True)
 class State:
     """What the page shows. Fields have the names they have in the library.
@@ -119,26 +124,8 @@ class State:
     )
     strength: float = _control(5.0, "θ", "length of the signal in a token, over the noise", 0, 20)
     prevalence: float = _control(0.5, "π", "probability of a positive sample", 0.01, 0.99)
-    query_samples: float = _control(
-        2.0,
-        "α₀",
-        "that teach the query, per dimension",
-        0.05,
-        100,
-        log=True,
-        lowest=1e-3,
-        highest=1e5,
-    )
-    readout_samples: float = _control(
-        4.0,
-        "α₁",
-        "that fit the readout, per dimension",
-        0.05,
-        100,
-        log=True,
-        lowest=1e-3,
-        highest=1e5,
-    )
+    query_samples: float = _samples(2.0, "α₀", "that teach the query, per dimension")
+    readout_samples: float = _samples(4.0, "α₁", "that fit the readout, per dimension")
     ridge: float = _control(
         0.01, "λ", "penalty on the readout's weights", 1e-6, 100, log=True, highest=1e4
     )

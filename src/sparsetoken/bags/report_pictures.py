@@ -48,10 +48,7 @@ def poolings(report: FitReport, measure: str, words: str) -> Markup:
 def roc(report: FitReport) -> Markup:
     """The ROC curve of each label that is judged."""
     curves = [
-        _series(
-            *_named(report, quality, "held-out bags", "line"),
-            *quality.roc,
-        )
+        _series(*_named(report, quality, "held-out bags", "line"), *quality.roc)
         for quality in report.qualities
     ]
     return _square(

@@ -66,7 +66,7 @@ def save_token_posterior(tokens: TokenPosterior, path: str | os.PathLike[str]) -
     tokens : TokenPosterior
         Fitted.
     path : str or path
-        A new or regular file; the name is taken as it is.
+        As for `save_classifier`.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def load_token_posterior(path: str | os.PathLike[str]) -> TokenPosterior:
     Parameters
     ----------
     path : str or path
-        The file.
+        What `save_token_posterior` or `save_classifier` wrote.
 
     Returns
     -------

@@ -41,6 +41,8 @@ from sparsetoken.fitting.joint import train_jointly
 from sparsetoken.support.arrays import BoolArray, FloatArray
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
+Folds = Sequence[BoolArray]  # of each, which bags it holds out
+
 _ROUGH = 1e-4  # tolerance of fits that are only compared
 _SURE = 2.0  # standard errors by which one of two has lost before all folds are done: a choice
 # Joint training goes on until rounding stops it, so that the order of bags does not show
@@ -100,7 +102,7 @@ def train(data: TrainingData, recipe: Recipe) -> Trained:
 
 
 def _cross_validated(
-    data: TrainingData, recipe: Recipe, folds: Sequence[BoolArray]
+    data: TrainingData, recipe: Recipe, folds: Folds
 ) -> tuple[dict[Choice, float], Kept]:
     """Losses of all choices on held-out bags; and what was made, of all bags as well, if there is
     room for all of it."""
@@ -164,11 +166,7 @@ def _surely_worse(
 
 
 def _readout_scores(
-    data: TrainingData,
-    recipe: Recipe,
-    choice: Choice,
-    folds: Sequence[BoolArray],
-    ready: Sequence[Ready],
+    data: TrainingData, recipe: Recipe, choice: Choice, folds: Folds, ready: Sequence[Ready]
 ) -> Iterator[FloatArray]:
     """Of the bags of each fold, by readouts fitted as closely as the model will be: rounding must
     not show in its sigmoid."""
@@ -178,11 +176,7 @@ def _readout_scores(
 
 
 def _joint_scores(
-    data: TrainingData,
-    recipe: Recipe,
-    choice: Choice,
-    folds: Sequence[BoolArray],
-    ready: Sequence[Ready],
+    data: TrainingData, recipe: Recipe, choice: Choice, folds: Folds, ready: Sequence[Ready]
 ) -> Iterator[FloatArray]:
     """Of the bags of each fold, by joint training on the others."""
     bags = data.bags.load()
@@ -194,7 +188,7 @@ def _judged(
     data: TrainingData,
     recipe: Recipe,
     choice: Choice,
-    folds: Sequence[BoolArray],
+    folds: Folds,
     scores_of_folds: Iterator[FloatArray],
 ) -> Judged:
     """A choice by the scores of held-out bags."""
@@ -205,11 +199,7 @@ def _judged(
 
 
 def _posterior(
-    data: TrainingData,
-    recipe: Recipe,
-    start: Choice,
-    folds: Sequence[BoolArray],
-    ready: Sequence[Ready],
+    data: TrainingData, recipe: Recipe, start: Choice, folds: Folds, ready: Sequence[Ready]
 ) -> tuple[LearnedBy, Choice, list[Ready]]:
     """What expectation–maximisation learns, begun with the two-step query: what tells held-out bags
     apart best, attention or likelihood, and all that it is fitted to."""

@@ -77,11 +77,7 @@ def token_scores(
     noise: NDArray[Any], positive: NDArray[Any], task: Task, cosine: float
 ) -> tuple[NDArray[Any], Any, Any]:
     """g (n, L), a view of the noise, with the strength and sparsity of each sample."""
-    scores, extra = noise[:, : task.length], noise[:, task.length :]
-    shared = task.token_correlation
-    if shared:
-        scores *= math.sqrt(1 - shared)
-        scores += math.sqrt(shared) * extra[:, :1]
+    scores, extra = split_noise(noise, task)
     strength, sparsity = task.signal_at(extra)
     shift = (strength * cosine * positive)[:, None]
     if task.varies:
@@ -89,6 +85,17 @@ def token_scores(
     else:
         scores[:, :sparsity] += shift
     return scores, strength, sparsity
+
+
+def split_noise(noise: NDArray[Any], task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The noise of the tokens (n, L), the part they share in it, and the normals left for signals;
+    views of what is given."""
+    own, extra = noise[:, : task.length], noise[:, task.length :]
+    shared = task.token_correlation
+    if shared:
+        own *= math.sqrt(1 - shared)
+        own += math.sqrt(shared) * extra[:, :1]
+    return own, extra
 
 
 def _carriers(task: Task, sparsity: Any) -> NDArray[np.bool_]:

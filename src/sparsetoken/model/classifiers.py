@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from numpy.random import Generator
 
 from sparsetoken.model import coloured
 from sparsetoken.model.attention import (
@@ -83,11 +84,7 @@ class Classifier(Protocol):
 
     @abstractmethod
     def draw(
-        self,
-        task: Task,
-        labels: FloatArray,
-        rng: np.random.Generator,
-        query: AnyQuery | None = None,
+        self, task: Task, labels: FloatArray, rng: Generator, query: AnyQuery | None = None
     ) -> Coordinates:
         """Coordinates of samples with these labels, exact in law at any finite size."""
 
@@ -141,7 +138,7 @@ class Classifier(Protocol):
         """The same with its query frozen at the given one; itself where it has none to freeze."""
         return self
 
-    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+    def query_vector(self, signal: FloatArray, rng: Generator) -> FloatArray | None:
         """βq (d,) of a frozen query, what its cosine leaves open random; None without one."""
         return None
 
@@ -172,11 +169,7 @@ class Pooled(Classifier):
         return linear_law(task, 1 / task.length, math.sqrt(task.mean_variance))
 
     def draw(
-        self,
-        task: Task,
-        labels: FloatArray,
-        rng: np.random.Generator,
-        query: AnyQuery | None = None,
+        self, task: Task, labels: FloatArray, rng: Generator, query: AnyQuery | None = None
     ) -> Coordinates:
         """Nothing is random but the label, and θR where it varies."""
         refuse(self.possible(task))
@@ -246,7 +239,7 @@ class Attention(Classifier):
         cosine, sharpness = self._query(query)
         return replace(self, cosine=cosine, sharpness=sharpness)
 
-    def query_vector(self, signal: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+    def query_vector(self, signal: FloatArray, rng: Generator) -> FloatArray | None:
         """βq with the given cosine to the signal and sharpness, its other direction random."""
         if self.cosine is None or self.sharpness is None:
             return None
@@ -307,11 +300,7 @@ class Attention(Classifier):
         return tail_law(replace(task, places=None), cosine, sharpness, self.weighting)
 
     def draw(
-        self,
-        task: Task,
-        labels: FloatArray,
-        rng: np.random.Generator,
-        query: AnyQuery | None = None,
+        self, task: Task, labels: FloatArray, rng: Generator, query: AnyQuery | None = None
     ) -> Coordinates:
         """Coordinates along q̂ and ξ⊥, from the noise of every token along q̂."""
         refuse(self.possible(task))

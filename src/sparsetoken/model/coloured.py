@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.model.attention import Making, cloud_law, drawn, tail_cloud
+from sparsetoken.model.attention import Making, cloud_law, drawn, split_noise, tail_cloud
 from sparsetoken.model.covariances import Covariances, JointSpectrum
 from sparsetoken.model.geometry import Geometry, MatrixGeometry, SpectralGeometry
 from sparsetoken.model.law import Coordinates, FeatureLaw
@@ -254,11 +254,7 @@ def coordinates(
     As `attention_coordinates` for white noise: the first L normals are the tokens' noise along the
     query, the first R tokens of a positive sample (1, else 0) carry the signal.
     """
-    scores, extra = noise[:, : task.length], noise[:, task.length :]
-    shared = task.token_correlation
-    if shared:
-        scores *= math.sqrt(1 - shared)
-        scores += math.sqrt(shared) * extra[:, :1]
+    scores, extra = split_noise(noise, task)
     strength, sparsity = task.signal_at(extra)
     carries = np.arange(task.length) < np.reshape(sparsity, (-1, 1))
     carries = carries & (positive[:, None] > 0)
@@ -274,8 +270,7 @@ def coordinates(
     if at.ratio is not None:
         along = np.einsum("nl,nl->n", weights, total) / (at.noise or 1.0)
         variance = free + at.ratio * held
-        if shared:
-            variance = shared + (1 - shared) * variance
+        variance = task.token_correlation + (1 - task.token_correlation) * variance
         means = np.column_stack([along, across])
         return means, np.maximum(np.sqrt(variance), _LEAST_SCALE)[:, None]
     pulled = weights * scores

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sparsetoken.model import coloured
@@ -96,11 +97,7 @@ class Vectorized(Classifier):
         return FeatureLaw.of_classes(task.prevalence, positive, negative, noisy, length)
 
     def draw(
-        self,
-        task: Task,
-        labels: FloatArray,
-        rng: np.random.Generator,
-        query: AnyQuery | None = None,
+        self, task: Task, labels: FloatArray, rng: Generator, query: AnyQuery | None = None
     ) -> Coordinates:
         """One coordinate per position, θ where the signal sits."""
         refuse(_shared(task) or not_white("Vectorized", task))

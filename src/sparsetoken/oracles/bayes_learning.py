@@ -314,10 +314,8 @@ def hard_phase(
 
     Raises
     ------
-    InvalidInput
-        For values that are not allowed.
-    ConvergenceError
-        If what bags reveal is not resolved.
+    InvalidInput, ConvergenceError
+        As `bayes_curve`.
 
     Examples
     --------

@@ -44,6 +44,14 @@ class _Pulls(NamedTuple):
     power: FloatArray  # (2,), E[h² Σ (Pt)_l²]
 
 
+class _Projected(NamedTuple):
+    """Tokens of one class along w¹, t_l = ⟨x_l, w¹⟩: noise tokens and signal tokens."""
+
+    means: FloatArray  # (2,)
+    square: FloatArray  # (2,), variances
+    carriers: int  # tokens with the signal
+
+
 class _Spectral:
     """Functions of Σ and C that commute: arrays over their joint spectrum."""
 
@@ -130,7 +138,7 @@ def coloured_query(task: Task, protocol: Protocol) -> ShapedQuery:
     for place, (chance, theta, count) in enumerate(zip(chances, strengths, counts, strict=True)):
         label = 1.0 if place < len(atoms.weights) else -1.0
         means = label * own + [0.0, theta * m]
-        pulls = pulls_of(task, loss, label, bias, means, square, int(count))
+        pulls = pulls_of(task, loss, label, bias, _Projected(means, square, int(count)))
         a += chance * theta * pulls.caught
         x -= chance * step * label * slope * pulls.caught * variance / samples
         along += chance * pulls.along
@@ -144,16 +152,9 @@ def coloured_query(task: Task, protocol: Protocol) -> ShapedQuery:
     return of.query(k * a, k * m * turned, k**2 * noise, protocol.inverse_temperature)
 
 
-def _same_pulls(
-    task: Task,
-    loss: Loss,
-    label: float,
-    bias: float,
-    means: FloatArray,
-    square: FloatArray,
-    count: int,
-) -> _Pulls:
+def _same_pulls(task: Task, loss: Loss, label: float, bias: float, tokens: _Projected) -> _Pulls:
     """Where C = Σ, tokens may share noise: Pt is independent of the mean, and so of h."""
+    means, square, count = tokens
     share = count / task.length
     margin = label * (bias + means[0] + share * (means[1] - means[0]))
     moments = loss.moments(margin, math.sqrt(square[0] * task.mean_variance), 0.0)
@@ -167,16 +168,9 @@ def _same_pulls(
     return _Pulls(first * spread / task.length, along / task.length, power / task.length**2)
 
 
-def _pulls(
-    task: Task,
-    loss: Loss,
-    label: float,
-    bias: float,
-    means: FloatArray,
-    square: FloatArray,
-    count: int,
-) -> _Pulls:
+def _pulls(task: Task, loss: Loss, label: float, bias: float, tokens: _Projected) -> _Pulls:
     """Where they differ, by conditioning on the mean of t."""
+    means, square, count = tokens
     length = task.length
     counts = np.array([length - count, count])
     centre = float(counts @ means) / length

@@ -8,12 +8,14 @@ the route, a solution is certified by the scale-free residual, never by the size
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from sparsetoken.model.law import FeatureLaw
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.theory.saddle import Point, Saddle, equations, starting_point
 from sparsetoken.theory.several import SeveralSaddle
@@ -156,22 +158,13 @@ def through_prevalence(problem: Saddle, tolerance: float) -> Solved:
     cold start may get stuck. The residual is inf where classes are less unequal.
     """
     law, share = problem.law, min(problem.law.prevalence, 1 - problem.law.prevalence)
-    count = np.zeros(1, dtype=np.intp)
     if share > _RARE_SHARE / 4:
-        return problem.start(), np.full(1, np.inf), count
+        return problem.start(), np.full(1, np.inf), np.zeros(1, dtype=np.intp)
     steps = math.ceil(math.log(_RARE_SHARE / share) / math.log(4.0))
-    path: list[FloatArray] = []
-    for rare in np.geomspace(_RARE_SHARE, share, steps + 1):
-        prevalence = rare if law.prevalence < 0.5 else 1 - rare
-        easier = law if rare == share else law.with_prevalence(float(prevalence))
-        rung = replace(problem, law=easier)
-        start = 2 * path[-1] - path[-2:][0] if path else rung.start()
-        state, residual, more = newton(rung, start, tolerance)
-        count = count + more
-        if not residual[0] <= CERTIFIED:
-            break
-        path.append(state)
-    return state, residual, count
+    shares = np.geomspace(_RARE_SHARE, share, steps + 1)[:-1]
+    prevalences = shares if law.prevalence < 0.5 else 1 - shares
+    easier = (law.with_prevalence(float(prevalence)) for prevalence in prevalences)
+    return _down_the_ladder(problem, chain(easier, [law]), tolerance)
 
 
 def through_noise(problem: SeveralSaddle, tolerance: float) -> Solved:
@@ -180,14 +173,25 @@ def through_noise(problem: SeveralSaddle, tolerance: float) -> Solved:
     The first scale of every atom is raised to a part of their mean, which falls by factors of three
     to a millionth and then to nothing, each solution, extrapolated, starting the next.
     """
-    law, count = problem.law, np.zeros(1, dtype=np.intp)
     size = math.sqrt(float(problem.mean_squares.max()))
-    path: list[FloatArray] = []
-    for part in [*np.geomspace(0.5, 1e-6, 13), 0.0]:
+
+    def noisier(law: FeatureLaw, part: float) -> FeatureLaw:
         scales = law.scales.copy()
         scales[:, 0] = np.hypot(scales[:, 0], part * size)
-        rung = replace(problem, law=replace(law, scales=scales) if part else law)
-        start = 2 * path[-1] - path[-2:][0] if path and part else (path or [rung.start()])[-1]
+        return replace(law, scales=scales)
+
+    rungs = (noisier(problem.law, part) for part in np.geomspace(0.5, 1e-6, 13))
+    return _down_the_ladder(problem, chain(rungs, [problem.law]), tolerance)
+
+
+def _down_the_ladder(problem: Saddle, laws: Iterable[FeatureLaw], tolerance: float) -> Solved:
+    """The problem with one law after the other, each solution, extrapolated, starting the next; up
+    to the first that is not solved. Returns what `newton` does, of the last."""
+    count = np.zeros(1, dtype=np.intp)
+    path: list[FloatArray] = []
+    for law in laws:
+        rung = replace(problem, law=law)
+        start = 2 * path[-1] - path[-2:][0] if path else rung.start()
         state, residual, more = newton(rung, start, tolerance)
         count = count + more
         if not residual[0] <= CERTIFIED:

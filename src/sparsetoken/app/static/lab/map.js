@@ -2,6 +2,7 @@
 
 import { controls, keyOf } from "./state.js";
 import { FONT, diverging, theme } from "./look.js";
+import { onCanvas } from "./canvas.js";
 import { ticks } from "./draw.js";
 
 const MARGIN = { left: 62, right: 12, top: 12, bottom: 62 };
@@ -118,39 +119,4 @@ export class MapView {
     ctx.scale(ratio, ratio);
     if (figure) drawMap(figure, onCanvas(ctx), { width, height }, theme());
   }
-}
-
-function onCanvas(ctx) {
-  return {
-    rect(x, y, width, height, fill) {
-      ctx.fillStyle = fill;
-      ctx.fillRect(x, y, width, height);
-    },
-    line(points, { colour, width }) {
-      ctx.beginPath();
-      points.forEach(([x, y], k) => (k ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
-      Object.assign(ctx, { strokeStyle: colour, lineWidth: width });
-      ctx.stroke();
-    },
-    dot(x, y, radius, colour, opacity) {
-      ctx.globalAlpha = opacity;
-      ctx.fillStyle = colour;
-      ctx.beginPath();
-      ctx.arc(x, y, radius, 0, 2 * Math.PI);
-      ctx.fill();
-      ctx.globalAlpha = 1;
-    },
-    text(x, y, words, colour, align, turned = false, halo = "") {
-      ctx.save();
-      ctx.translate(x, y);
-      if (turned) ctx.rotate(-Math.PI / 2);
-      Object.assign(ctx, { font: `12px ${FONT}`, fillStyle: colour, textAlign: align });
-      if (halo) {
-        Object.assign(ctx, { strokeStyle: halo, lineWidth: 4, lineJoin: "round" });
-        ctx.strokeText(words, 0, 0);
-      }
-      ctx.fillText(words, 0, 0);
-      ctx.restore();
-    },
-  };
 }

@@ -1,6 +1,7 @@
 // The plot: uPlot has scales, axes and the cursor; what lies on them is drawn here on its canvas.
 
 import uPlot from "/static/vendor/uplot/uPlot.esm.js";
+import { onCanvas } from "./canvas.js";
 import { content, ticks } from "./draw.js";
 import { at } from "./figures.js";
 import { FONT, theme } from "./look.js";
@@ -114,42 +115,4 @@ export class Plot {
     }
     this.readout.textContent = `at ${Number(x.toPrecision(3))}: ${words.join(", ")}`;
   }
-}
-
-function onCanvas(ctx, box) {
-  return {
-    line(points, { colour, width, dash }) {
-      if (!points.length) return;
-      ctx.save();
-      ctx.beginPath();
-      ctx.rect(box.left, box.top - 2, box.width, box.height + 4);
-      ctx.clip();
-      ctx.beginPath();
-      points.forEach(([x, y], k) => (k ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
-      Object.assign(ctx, { strokeStyle: colour, lineWidth: width, lineJoin: "round" });
-      ctx.setLineDash(dash);
-      ctx.stroke();
-      ctx.restore();
-    },
-    dot(x, y, radius, colour, opacity) {
-      ctx.globalAlpha = opacity;
-      ctx.fillStyle = colour;
-      ctx.beginPath();
-      ctx.arc(x, y, radius, 0, 2 * Math.PI);
-      ctx.fill();
-      ctx.globalAlpha = 1;
-    },
-    triangle(x, y, colour) {
-      ctx.fillStyle = colour;
-      ctx.beginPath();
-      ctx.moveTo(x, y - 11);
-      ctx.lineTo(x - 6, y);
-      ctx.lineTo(x + 6, y);
-      ctx.fill();
-    },
-    text(x, y, words, colour, align) {
-      Object.assign(ctx, { font: `12px ${FONT}`, fillStyle: colour, textAlign: align, textBaseline: "alphabetic" });
-      ctx.fillText(words, x, y);
-    },
-  };
 }
