@@ -80,7 +80,7 @@ def main() -> int:
         return 2
     start = time.perf_counter()
     (section,) = st.reproduce(
-        ["architectures"], given.scale, given.out, started=lambda name: print(f"running {name}")
+        ["architectures"], given.scale, given.out, started=lambda name, *_: print(f"running {name}")
     )  # in this process: CUDA does not survive a fork
     with st.Store(given.out / "store.sqlite") as store:
         table = tidy(store.rows())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.model.attention import attention_law
+from sparsetoken.model.attention import white_pooling
 from sparsetoken.model.law import Readout
 from sparsetoken.model.scores import Scores
 from sparsetoken.support.estimate import Estimate
@@ -29,7 +29,7 @@ def test_standard_errors_cover_the_scatter_between_clouds(task, cosine):
     """Over 8 clouds: a scatter above twice what is claimed would be seen; quasi-random draws
     scatter less than their parts suggest, up to ten times."""
     readout = Readout(np.array([1.0, 0.3]), -1.0, 1.0)
-    laws = [attention_law(task, cosine, 1.5, seed=seed, points=1 << 12) for seed in range(8)]
+    laws = [white_pooling(task, cosine, 1.5).law(seed, points=1 << 12) for seed in range(8)]
     for name, metric in METRICS.items():
         found = [metric(law.scores(readout)) for law in laws]
         assert all(isinstance(value, Estimate) for value in found)

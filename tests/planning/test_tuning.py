@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.model.attention import attention_law
+from sparsetoken.model.attention import white_pooling
 from sparsetoken.planning.metrics import Error
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import tuners
@@ -61,7 +61,7 @@ def rough_grid(task, n, dim, loss, bad):
             if query.cosine <= 0:
                 continue
             for sharpness in (0.3, 0.6, 1.0, 1.7, 3.0, 6.0):
-                cloud = attention_law(task, query.cosine, sharpness, points=1 << 11)
+                cloud = white_pooling(task, query.cosine, sharpness).law(points=1 << 11)
                 fits = st.solve_many(
                     cloud.smaller(3, 4), loss, np.geomspace(1e-4, 1e2, 7), per_dim[1]
                 )

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import sparsetoken as st
-from sparsetoken.model.attention import attention_law, tail_law
+from sparsetoken.model.attention import white_pooling
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -90,11 +90,11 @@ def test_capacity_to_a_percent_up_to_a_thousand_samples_per_dimension(task, cosi
     classifier = st.Attention(cosine, sharpness)
     found = st.capacity(task, classifier)
     assert 20 < found < 1500 and 0 < found.standard_error < 0.01 * found
-    law = attention_law(task, cosine, sharpness)
+    law = white_pooling(task, cosine, sharpness).law()
     plain = st.separability_threshold(law)  # without the tails: noisy, but nobody's relative
     assert abs(found - plain) < 4 * math.hypot(found.standard_error, plain.standard_error)
     others = [
-        st.separability_threshold(tail_law(task, cosine, sharpness, seed=seed))
+        st.separability_threshold(white_pooling(task, cosine, sharpness).tail_law(seed))
         for seed in (1, 2, 3)
     ]
     scatter = np.std(others, ddof=1)
@@ -122,7 +122,7 @@ def test_drafts_are_the_law_with_fewer_points(length):
 
     points = len(attention.draft(task).labels) // 2
     assert points < 1 << 13
-    drafts = [error(attention_law(task, 0.95, 2.0, seed, points)) for seed in range(6)]
+    drafts = [error(white_pooling(task, 0.95, 2.0).law(seed, points)) for seed in range(6)]
     spread = np.std(drafts, ddof=1) / math.sqrt(len(drafts))
     assert abs(np.mean(drafts) - error(attention.law(task))) < 4 * spread
 

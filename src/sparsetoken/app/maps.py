@@ -102,6 +102,6 @@ def _log_ratio(state: State, values: dict[str, float]) -> tuple[float, float]:
     """Attention's badness, and the ratio; 0 where the two are the same for all that is known."""
     bad = {name: 1 - x if state.metric == "auc" else x for name, x in values.items()}
     bad = {name: max(x, LEAST) for name, x in bad.items()}
-    linear = min(x for name, x in bad.items() if name in ("pooled", "vectorized"))
+    linear = min(x for name, x in bad.items() if name != "attention")
     ratio = math.log10(bad["attention"] / linear)
     return bad["attention"], 0.0 if abs(ratio) < math.log10(1 + TIE) else ratio

@@ -21,6 +21,7 @@ import math
 
 from scipy.special import ndtri, owens_t
 
+from sparsetoken.bags.intervals import reach_of
 from sparsetoken.support.checks import real
 
 _FEWEST = 10  # bags of each class: of fewer, a share of pairs is not nearly normal
@@ -71,7 +72,7 @@ def test_bags_needed(
     level = real(owner, "level", level, above=0, below=1)
     both = auc - 2 * float(owens_t(float(ndtri(auc)), 1 / math.sqrt(3)))  # Q
     q = both - auc**2
-    c = prevalence * (1 - prevalence) * (half_width / float(ndtri((1 + level) / 2))) ** 2
+    c = prevalence * (1 - prevalence) * (half_width / reach_of(level)) ** 2
     needed = (q + math.sqrt(q**2 + 4 * c * max(auc * (1 - auc) - 2 * q, 0.0))) / (2 * c)
     return math.ceil(max(needed, _FEWEST / min(prevalence, 1 - prevalence)))
 

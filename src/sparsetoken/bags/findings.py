@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from sparsetoken.bags.anchors import LEAST_POWER, Anchor, anchor_words, disagreements
 from sparsetoken.bags.diagnosis import Diagnosis
 from sparsetoken.bags.forecast import LEAST_DIM, PilotPlan, anchors_of, error_setting, forecasts
-from sparsetoken.bags.intervals import Interval
+from sparsetoken.bags.intervals import Interval, reach_of
 from sparsetoken.bags.measured import Measured, largest
 from sparsetoken.model.signals import Varying
 from sparsetoken.model.task import Task
@@ -157,7 +156,7 @@ class Pilot(Shown):
                 "Pilot: plot needs what was measured on the bags, got a pilot without (no signal "
                 "was found, or measure=False)"
             )
-        metric, reach = self.setting.metric, float(ndtri((1 + self.level) / 2))
+        metric, reach = self.setting.metric, reach_of(self.level)
         rows = []
         for anchor in self.anchors:
             value, half = anchor.measured, reach * anchor.standard_error

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from sparsetoken.bags.anchors import DOUBTS, Anchor, anchor_words
 from sparsetoken.bags.diagnosis import Diagnosis
+from sparsetoken.bags.intervals import reach_of
 from sparsetoken.bags.measured import Measured, largest
 from sparsetoken.model.losses import Logistic
 from sparsetoken.model.task import Task
@@ -224,7 +224,7 @@ def forecasts(
     question: Question, task: Task, anchors: Sequence[Anchor], level: float
 ) -> tuple[Forecast, ...]:
     """One for each classifier that was measured."""
-    reach = float(ndtri((1 + level) / 2))
+    reach = reach_of(level)
     if question.unknown is None:
         return tuple(_value(question, task, anchor, reach) for anchor in anchors)
     if question.unknown.name != "samples":

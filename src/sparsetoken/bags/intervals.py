@@ -24,7 +24,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
 from sparsetoken.support.arrays import BoolArray, FloatArray, IntArray
 from sparsetoken.support.checks import real, whole
@@ -90,8 +90,8 @@ class Area(NamedTuple):
         value, error = self.value, self.standard_error
         if error == 0:
             return score_interval(value, self.positives, self.negatives, level)
-        middle, half = _logit(value), _reach(level) * error / (value * (1 - value))
-        return Interval(value, _sigmoid(middle - half), _sigmoid(middle + half))
+        middle, half = float(logit(value)), reach_of(level) * error / (value * (1 - value))
+        return Interval(value, float(expit(middle - half)), float(expit(middle + half)))
 
 
 def delong_interval(y: Any, scores: Any, *, level: float = LEVEL, folds: Any = None) -> Interval:
@@ -161,7 +161,7 @@ def difference(first: Area, second: Area, level: float) -> Difference:
     error = math.sqrt(float(parts @ parts))
     if error == 0:
         return Difference(value, value, value, 1.0 if value == 0 else math.nan)
-    half = _reach(level) * error
+    half = reach_of(level) * error
     chance = 2 * float(ndtr(-abs(value) / error))
     return Difference(value, max(value - half, -1.0), min(value + half, 1.0), chance)
 
@@ -206,7 +206,7 @@ def score_interval(value: float, positives: int, negatives: int, level: float) -
     """Every AUC from which a measured one is not further than chance allows (Newcombe)."""
     from scipy.optimize import brentq
 
-    reach = _reach(level)
+    reach = reach_of(level)
 
     def surplus(truth: float) -> float:
         deviation = math.sqrt(hanley_mcneil(truth, positives, negatives))
@@ -266,7 +266,7 @@ def wilson_interval(count: int, total: int, *, level: float = LEVEL) -> Interval
 
 def share_interval(share: float, total: float, level: float) -> Interval:
     """Wilson's, of a share among as many as so many independent ones."""
-    doubt = _reach(level) ** 2 / total
+    doubt = reach_of(level) ** 2 / total
     middle = (share + doubt / 2) / (1 + doubt)
     half = math.sqrt(doubt * share * (1 - share) + doubt**2 / 4) / (1 + doubt)
     low = 0.0 if share == 0 else max(middle - half, 0.0)
@@ -362,14 +362,6 @@ def _numbers(who: str, field: str, values: Any, count: int) -> FloatArray:
     return array.astype(float)
 
 
-def _reach(level: float) -> float:
-    """Standard errors on either side."""
+def reach_of(level: float) -> float:
+    """Standard errors on either side of an interval of that level."""
     return float(ndtri((1 + level) / 2))
-
-
-def _logit(share: float) -> float:
-    return math.log(share / (1 - share))
-
-
-def _sigmoid(logit: float) -> float:
-    return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sparsetoken.bags.bags import Walked
 from sparsetoken.bags.classifier import BagClassifier
@@ -23,6 +22,7 @@ from sparsetoken.bags.intervals import (
     brier_score,
     calibration_curve,
     difference,
+    reach_of,
     roc_points,
 )
 
@@ -134,7 +134,7 @@ def _quality(comparison: Comparison, pooling: str, label: int) -> Quality:
     chances, prevalence = held.probabilities[:, label], float(positive.mean())
     false, true = roc_points(positive, scores)
     brier = brier_score(positive, chances)
-    half = float(ndtri((1 + level) / 2)) * brier.standard_error
+    half = reach_of(level) * brier.standard_error
     return Quality(
         str(comparison.classes[label]),
         prevalence,
@@ -160,7 +160,7 @@ def set_against(comparison: Comparison, pooling: str) -> dict[str, Difference]:
 
 def learning_curve_of(pilot: Pilot, plans: Sequence[PilotPlan]) -> tuple[CurvePoint, ...]:
     """Errors that were measured, and those forecast for other numbers of bags."""
-    metric, reach = pilot.setting.metric, float(ndtri((1 + pilot.level) / 2))
+    metric, reach = pilot.setting.metric, reach_of(pilot.level)
     points = []
     for measured in pilot.measured:
         value, half = measured.value(metric), reach * measured.standard_error(metric)

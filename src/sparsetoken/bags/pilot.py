@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
 from sparsetoken.bags.anchors import Anchor
 from sparsetoken.bags.bags import Bags
@@ -29,7 +29,7 @@ from sparsetoken.bags.estimate import Estimate, best_estimate
 from sparsetoken.bags.findings import SURE, MatrixInterval, Pilot
 from sparsetoken.bags.forecast import anchors_of, error_setting
 from sparsetoken.bags.groups import read_groups, standard_error
-from sparsetoken.bags.intervals import Interval
+from sparsetoken.bags.intervals import Interval, reach_of
 from sparsetoken.bags.labels import two_classes
 from sparsetoken.bags.likelihood import (
     NoiseDensity,
@@ -197,7 +197,7 @@ def _jackknifed(
 def _mean(values: Any, groups: IntArray | None, level: float) -> Interval:
     """Of one number a bag."""
     value, error = float(np.mean(values)), standard_error(values, groups)
-    half = float(ndtri((1 + level) / 2)) * error
+    half = reach_of(level) * error
     return Interval(value, value - half, value + half)
 
 
@@ -275,5 +275,5 @@ def _covariance(noise: Bags, level: float, groups: IntArray | None = None) -> Ma
             tokens = np.asarray(noise.tokens[rows], dtype=float) - mean
             apart += tokens.T @ tokens - len(tokens) * value
         squares += apart**2
-    half = ndtri((1 + level) / 2) * np.sqrt(squares) / len(noise.tokens)
+    half = reach_of(level) * np.sqrt(squares) / len(noise.tokens)
     return MatrixInterval(value, value - half, value + half)

@@ -16,14 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsetoken.model.clouds import kept_blocks, normal_blocks
 from sparsetoken.model.geometry import Geometry
-from sparsetoken.model.law import FeatureLaw, Readout
+from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Mixture, Scores
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
@@ -103,111 +103,111 @@ def _carriers(task: Task, sparsity: Any) -> NDArray[np.bool_]:
     return np.asarray(np.arange(task.length) < np.reshape(sparsity, (-1, 1)))
 
 
-def draw_coordinates(
-    task: Task,
-    labels: FloatArray,
-    cosine: float,
-    sharpness: float,
-    weighting: Weighting,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
-    """Means (n, 2) and scales (n,) of n samples with these labels, exact in law."""
-    return drawn(task, labels, _making(task, cosine, sharpness, weighting), rng)
+class TokenPooling(NamedTuple):
+    """What attention pools: its coordinates from normals, and the directions they are along."""
 
+    task: Task
+    making: Making
+    noisy: NDArray[np.bool_]
+    geometry: Geometry | None = None  # of noise that is not white
 
-def drawn(
-    task: Task, labels: FloatArray, making: Making, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Coordinates of n samples with these labels, some rows at a time."""
-    parts = []
-    rows = max(1, _IN_CACHE // task.normals)
-    for start in range(0, max(len(labels), 1), rows):
-        positive = (labels[start : start + rows] > 0).astype(float)
-        parts.append(making(rng.standard_normal((len(positive), task.normals)), positive))
-    means, scales = zip(*parts, strict=True)
-    return np.concatenate(means), np.concatenate(scales)
+    def draw(self, labels: FloatArray, rng: np.random.Generator) -> Coordinates:
+        """Of samples with these labels, exact in law; some rows at a time."""
+        parts = []
+        rows = max(1, _IN_CACHE // self.task.normals)
+        for start in range(0, max(len(labels), 1), rows):
+            positive = (labels[start : start + rows] > 0).astype(float)
+            normals = rng.standard_normal((len(positive), self.task.normals))
+            parts.append(self.making(normals, positive))
+        means, scales = map(np.concatenate, zip(*parts, strict=True))
+        return Coordinates(labels, means, scales, self.noisy, geometry=self.geometry)
 
+    def law(self, seed: int = 0, points: int | None = None) -> FeatureLaw:
+        """Atoms from quasi-random token noise.
 
-def attention_law(
-    task: Task,
-    cosine: float,
-    sharpness: float,
-    seed: int = 0,
-    points: int | None = None,
-    weighting: Weighting = SOFTMAX,
-) -> FeatureLaw:
-    """The law as atoms, from quasi-random token noise.
+        Another seed is another cloud; fewer `points` (a power of two) are a draft.
+        """
+        sides = []
+        for positive in (True, False):
+            means, scales = self.cloud(positive, np.float64, seed, points)
+            sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
+        return self._law_of(*sides)
 
-    Another seed is another cloud; fewer `points` (a power of two) are a draft.
-    """
-    making = _making(task, cosine, sharpness, weighting)
-    return cloud_law(task, making, np.array([False, True]), seed=seed, points=points)
+    def tail_law(self, seed: int = 0) -> FeatureLaw:
+        """Weighted atoms, those of samples on the wrong side drawn more often.
 
-
-def cloud_law(
-    task: Task,
-    making: Making,
-    noisy: NDArray[np.bool_],
-    geometry: Geometry | None = None,
-    seed: int = 0,
-    points: int | None = None,
-) -> FeatureLaw:
-    """Any law of what attention pools, from a cloud of normals and what makes coordinates of it."""
-    sides = []
-    for positive in (True, False):
-        means, scales = _cloud(task, making, positive, np.float64, seed, points)
-        sides.append((means, scales, np.full(len(scales), 1.0 / len(scales))))
-    return FeatureLaw.of_classes(
-        task.prevalence, sides[0], sides[1], noisy, sampled=True, geometry=geometry
-    )
-
-
-def tail_law(
-    task: Task, cosine: float, sharpness: float, weighting: Weighting = SOFTMAX, seed: int = 0
-) -> FeatureLaw:
-    """The law as weighted atoms, those of samples on the wrong side drawn more often."""
-    making = _making(task, cosine, sharpness, weighting)
-    return tail_cloud(task, making, np.array([False, True]), seed=seed)
-
-
-def tail_cloud(
-    task: Task,
-    making: Making,
-    noisy: NDArray[np.bool_],
-    geometry: Geometry | None = None,
-    seed: int = 0,
-) -> FeatureLaw:
-    """Any such law, those samples drawn more often that are on the wrong side.
-
-    Capacity is an average over rare samples: negatives with one large token, positives whose
-    signal tokens are weak, or both. A quarter of the points each are drawn as they are and with
-    three such shifts of the tokens' noise; weights are the ratio of the true density to that of
-    the mixture, averaged over the tokens that could have been the shifted one. No weight is above
-    4, and thresholds of thousands of samples per dimension are resolved to a part in a thousand.
-    """
-    points = _points(task.length) // len(_SHIFTS[True])
-    sides = []
-    for positive in (True, False):
-        blocks = [
-            _shifted_block(noise, task, making, positive, shift)
-            for place, shift in enumerate(_SHIFTS[positive])
-            for noise in normal_blocks(
-                task.normals, (seed, 1 + positive, place), points, _POINTS_PER_DIM
+        Capacity is an average over rare samples: negatives with one large token, positives whose
+        signal tokens are weak, or both. A quarter of the points each are drawn as they are and with
+        three such shifts of the tokens' noise; weights are the ratio of the true density to that of
+        the mixture, averaged over the tokens that could have been the shifted one. No weight is
+        above 4, and thresholds of thousands of samples per dimension are resolved to a part in a
+        thousand.
+        """
+        task = self.task
+        points = _points(task.length) // len(_SHIFTS[True])
+        sides = []
+        for positive in (True, False):
+            blocks = [
+                _shifted_block(noise, task, self.making, positive, shift)
+                for place, shift in enumerate(_SHIFTS[positive])
+                for noise in normal_blocks(
+                    task.normals, (seed, 1 + positive, place), points, _POINTS_PER_DIM
+                )
+            ]
+            parts = (
+                np.concatenate(part).reshape(len(_SHIFTS[positive]), _PARTS, -1, *part[0].shape[1:])
+                for part in zip(*blocks, strict=True)
             )
-        ]
-        means, scales, weights = (
-            np.concatenate(part).reshape(len(_SHIFTS[positive]), _PARTS, -1, *part[0].shape[1:])
-            for part in zip(*blocks, strict=True)
+            # one part of each mixture component after the other: standard errors come from parts
+            means, scales, weights = (
+                np.swapaxes(part, 0, 1).reshape(-1, *part.shape[3:]) for part in parts
+            )
+            sides.append((means, scales, weights))
+        return self._law_of(*sides)
+
+    def cloud(
+        self, positive: bool, dtype: type, seed: int = 0, points: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Means (points, K) and scales of one class; the work stays in cache."""
+        points = points or _points(self.task.length)
+        rows = max(1, _IN_CACHE // self.task.normals)
+        parts = []
+        seed = 2 * seed + (1 if positive else 2)
+        for cloud in kept_blocks(self.task.normals, seed, points, _POINTS_PER_DIM):
+            for start in range(0, len(cloud), rows):
+                noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # overwritten
+                classes: NDArray[Any] = np.full(len(noise), positive, dtype)
+                parts.append(self.making(noise, classes))
+        means, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return means.astype(float, copy=False), scales.astype(float, copy=False)
+
+    def _law_of(self, positive: Any, negative: Any) -> FeatureLaw:
+        return FeatureLaw.of_classes(
+            self.task.prevalence,
+            positive,
+            negative,
+            self.noisy,
+            sampled=True,
+            geometry=self.geometry,
         )
-        # one part of each mixture component after the other: standard errors come from parts
-        means, scales, weights = (
-            np.swapaxes(part, 0, 1).reshape(-1, *part.shape[3:])
-            for part in (means, scales, weights)
-        )
-        sides.append((means, scales, weights))
-    return FeatureLaw.of_classes(
-        task.prevalence, sides[0], sides[1], noisy, sampled=True, geometry=geometry
+
+
+def white_pooling(
+    task: Task, cosine: float, sharpness: float, weighting: Weighting = SOFTMAX
+) -> TokenPooling:
+    """With noise that is white: q̂, which takes all noise along it, and ξ⊥."""
+    making = partial(
+        attention_coordinates, task=task, cosine=cosine, sharpness=sharpness, weighting=weighting
     )
+    return TokenPooling(task, making, np.array([False, True]))
+
+
+@lru_cache(maxsize=32)
+def cached_attention_law(
+    task: Task, cosine: float, sharpness: float, weighting: Weighting = SOFTMAX
+) -> FeatureLaw:
+    """The law of such a pooling; a few are kept."""
+    return white_pooling(task, cosine, sharpness, weighting).law()
 
 
 def _shifted_block(
@@ -241,50 +241,16 @@ def _shifted_block(
     return means, scales, weights
 
 
-def cloud_scores(
-    task: Task, cosine: float, sharpness: float, weighting: Weighting, readout: Readout
-) -> Scores:
-    """The scores of a readout under that law, without keeping it; weights in float32, whose
-    rounding is a thousandth of what the finite cloud leaves open."""
+def cloud_scores(pooling: TokenPooling, readout: Readout) -> Scores:
+    """The scores of a readout where noise is white, without keeping the law; weights in float32,
+    whose rounding is a thousandth of what the finite cloud leaves open."""
     sides = []
-    making = _making(task, cosine, sharpness, weighting)
     for positive in (True, False):
-        means, scales = _cloud(task, making, positive, np.float32)
+        means, scales = pooling.cloud(positive, np.float32)
         mean = means @ readout.weights + readout.bias
         weight = np.full(len(mean), 1.0 / len(mean))
         sides.append(Mixture(mean, scales * readout.noise, weight))
-    return Scores(sides[0], sides[1], task.prevalence, sampled=True)
-
-
-def _making(task: Task, cosine: float, sharpness: float, weighting: Weighting) -> Making:
-    return partial(
-        attention_coordinates, task=task, cosine=cosine, sharpness=sharpness, weighting=weighting
-    )
-
-
-def _cloud(
-    task: Task,
-    making: Making,
-    positive: bool,
-    dtype: type,
-    seed: int = 0,
-    points: int | None = None,
-) -> tuple[FloatArray, FloatArray]:
-    """Means (points, 2) and scales (points,) of one class; the work stays in cache."""
-    points = points or _points(task.length)
-    rows = max(1, _IN_CACHE // task.normals)
-    parts = []
-    seed = 2 * seed + (1 if positive else 2)
-    for cloud in kept_blocks(task.normals, seed, points, _POINTS_PER_DIM):
-        for start in range(0, len(cloud), rows):
-            noise: NDArray[Any] = cloud[start : start + rows].astype(dtype)  # to be overwritten
-            classes: NDArray[Any] = np.full(len(noise), positive, dtype)
-            parts.append(making(noise, classes))
-    means, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return means.astype(float, copy=False), scales.astype(float, copy=False)
-
-
-cached_attention_law = lru_cache(maxsize=32)(attention_law)
+    return Scores(sides[0], sides[1], pooling.task.prevalence, sampled=True)
 
 
 def _points(length: int) -> int:

@@ -24,13 +24,12 @@ from numpy.random import Generator
 from sparsetoken.model import coloured
 from sparsetoken.model.attention import (
     LONGEST,
-    attention_law,
+    TokenPooling,
     cached_attention_law,
     cloud_scores,
-    draw_coordinates,
-    tail_law,
+    white_pooling,
 )
-from sparsetoken.model.coloured import ColouredQuery, MatrixQuery, generic_query
+from sparsetoken.model.coloured import ShapedQuery, generic_query
 from sparsetoken.model.law import Coordinates, FeatureLaw, Readout
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task, in_short
@@ -64,7 +63,7 @@ class Query(NamedTuple):
         return self.overlap / self.norm if self.norm > 0 else 0.0
 
 
-AnyQuery = Query | ColouredQuery | MatrixQuery
+AnyQuery = Query | ShapedQuery
 
 
 class Classifier(Protocol):
@@ -231,7 +230,7 @@ class Attention(Classifier):
 
     def frozen(self, query: AnyQuery | None) -> Attention:
         """With cosine and sharpness of the query."""
-        if isinstance(query, ColouredQuery | MatrixQuery):
+        if isinstance(query, ShapedQuery):
             raise InvalidInput(
                 "Attention: a query learned where noise is not white is more than a cosine and a "
                 "sharpness, and cannot be frozen; give it to law or scores as it is"
@@ -258,70 +257,60 @@ class Attention(Classifier):
 
     def law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The law at the given query; `query=None` takes the frozen one."""
-        cosine, sharpness = self._query(query)
+        query = self._given(task, query)
         refuse(self.possible(task))
         plain = replace(task, prevalence=0.5, places=None)  # the law does not depend on them
-        if not task.is_white:
-            shaped = self._coloured_query(task, query)
-            law = coloured.cached_attention_law(plain, shaped, self.weighting)
-            return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
-        law = cached_attention_law(plain, cosine, sharpness, weighting=self.weighting)
+        if isinstance(query, ShapedQuery):
+            law = coloured.cached_attention_law(plain, query, self.weighting)
+        else:
+            law = cached_attention_law(plain, query.cosine, query.sharpness, self.weighting)
         return law if task.prevalence == 0.5 else law.with_prevalence(task.prevalence)
 
     def draft(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """A law of fewer points, made anew each time."""
-        cosine, sharpness = self._query(query)
-        refuse(self.possible(task))
         points = 1 << (_DRAFT_NUMBERS // task.length).bit_length() - 1
         points = min(max(points, _FEWEST_POINTS), _MOST_POINTS)
-        plain = replace(task, places=None)
-        if not task.is_white:
-            shaped = self._coloured_query(task, query)
-            return coloured.attention_law(plain, shaped, self.weighting, points=points)
-        return attention_law(plain, cosine, sharpness, points=points, weighting=self.weighting)
+        return self._pooling(replace(task, places=None), query).law(points=points)
 
     def sketch(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """A law of a thousand points, with errors good to about 0.005."""
-        refuse(self.possible(task))
-        if not task.is_white:
-            shaped = self._coloured_query(task, query)
-            return coloured.attention_law(task, shaped, self.weighting, points=_SKETCH_POINTS)
-        return attention_law(
-            task, *self._query(query), points=_SKETCH_POINTS, weighting=self.weighting
-        )
+        return self._pooling(task, query).law(points=_SKETCH_POINTS)
 
     def tail_law(self, task: Task, query: AnyQuery | None = None) -> FeatureLaw:
         """The law by importance sampling of its tails."""
-        cosine, sharpness = self._query(query)
-        refuse(self.possible(task))
-        if not task.is_white:
-            shaped = self._coloured_query(task, query)
-            return coloured.tail_law(replace(task, places=None), shaped, self.weighting)
-        return tail_law(replace(task, places=None), cosine, sharpness, self.weighting)
+        return self._pooling(replace(task, places=None), query).tail_law()
 
     def draw(
         self, task: Task, labels: FloatArray, rng: Generator, query: AnyQuery | None = None
     ) -> Coordinates:
         """Coordinates along q̂ and ξ⊥, from the noise of every token along q̂."""
-        refuse(self.possible(task))
-        if not task.is_white:
-            shaped = self._coloured_query(task, query)
-            return coloured.draw_coordinates(task, labels, shaped, self.weighting, rng)
-        means, scales = draw_coordinates(task, labels, *self._query(query), self.weighting, rng)
-        return Coordinates(labels, means, scales, np.array([False, True]))
+        return self._pooling(task, query).draw(labels, rng)
 
     def scores(self, task: Task, readout: Readout, query: AnyQuery | None = None) -> Scores:
         """Test scores on the law's cloud; the law of a frozen query is kept, others are not."""
         if query is None or not task.is_white:
             return self.law(task, query).scores(readout)
-        refuse(self.possible(task))
-        return cloud_scores(task, *self._query(query), self.weighting, readout)
+        return cloud_scores(self._pooling(task, query), readout)
 
-    def _coloured_query(self, task: Task, query: AnyQuery | None) -> coloured.ShapedQuery:
-        """The same on a task whose noise is not white: a generic query, if it knows no more."""
-        if isinstance(query, ColouredQuery | MatrixQuery):
+    def _pooling(self, task: Task, query: AnyQuery | None) -> TokenPooling:
+        """What tokens become under the given query, or the frozen one."""
+        query = self._given(task, query)
+        refuse(self.possible(task))
+        if isinstance(query, ShapedQuery):
+            return coloured.pooling(task, query, self.weighting)
+        return white_pooling(task, query.cosine, query.sharpness, self.weighting)
+
+    def _given(self, task: Task, query: AnyQuery | None) -> AnyQuery:
+        """The given query or the frozen one, as the noise of the task asks for; where noise is not
+        white and the query knows no more than a cosine, a generic one."""
+        if isinstance(query, ShapedQuery) and not task.is_white:
             return query
-        return generic_query(task, *self._query(query))
+        cosine, sharpness = self._query(query)
+        return (
+            Query(cosine, 1.0, sharpness)
+            if task.is_white
+            else generic_query(task, cosine, sharpness)
+        )
 
     def _query(self, query: AnyQuery | None) -> tuple[float, float]:
         """Cosine and sharpness of the given query, or of the frozen one."""

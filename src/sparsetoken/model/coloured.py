@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.model.attention import Making, cloud_law, drawn, split_noise, tail_cloud
+from sparsetoken.model.attention import TokenPooling, split_noise
 from sparsetoken.model.covariances import Covariances, JointSpectrum
 from sparsetoken.model.geometry import Geometry, MatrixGeometry, SpectralGeometry
 from sparsetoken.model.law import Coordinates, FeatureLaw
@@ -38,46 +38,44 @@ _TWO = np.array([[False, True, True], [True, False, True]])  # Σq/σ₀ is off 
 _LEAST_SCALE, _LEAST_VALUE = 1e-4, 1e-9
 
 
+@dataclass(frozen=True, eq=False)
+class ShapedQuery:
+    """A query in noise that is not white: how it lies there is more than a cosine.
+
+    `overlap` ⟨q, ξ⟩, `norm` ‖q‖, `sharpness` β‖q‖ and `cosine` are as of a `Query`.
+    """
+
+    overlap: float
+    norm: float
+    sharpness: float
+
+    @property
+    def cosine(self) -> float:
+        return self.overlap / self.norm if self.norm > 0 else 0.0
+
+
 @dataclass(frozen=True)
-class ColouredQuery:
+class ColouredQuery(ShapedQuery):
     """A query by what it is on the spectrum of the noise: A(x)ξ + noise of covariance B²(x)/d.
 
-    `overlap` ⟨q, ξ⟩, `norm` ‖q‖, `sharpness` β‖q‖ and `cosine` as of a `Query`; `signal` and
-    `noise` are A and B² of q/‖q‖ on the atoms of the task's joint spectrum.
+    `signal` and `noise` are A and B² of q/‖q‖ on the atoms of the task's joint spectrum.
 
     >>> query = ColouredQuery(0.3, 0.5, 1.0, signal=(0.6, 0.6), noise=(0.64, 0.64))
     >>> query.cosine
     0.6
     """
 
-    overlap: float
-    norm: float
-    sharpness: float
     signal: tuple[float, ...]
     noise: tuple[float, ...]
 
-    @property
-    def cosine(self) -> float:
-        return self.overlap / self.norm if self.norm > 0 else 0.0
-
 
 @dataclass(frozen=True, eq=False)
-class MatrixQuery:
+class MatrixQuery(ShapedQuery):
     """The same where Σ and C do not commute: q/‖q‖ is a `vector` (d,) and noise of covariance
     `spread`/d, (d, d)."""
 
-    overlap: float
-    norm: float
-    sharpness: float
     vector: FloatArray
     spread: FloatArray
-
-    @property
-    def cosine(self) -> float:
-        return self.overlap / self.norm if self.norm > 0 else 0.0
-
-
-ShapedQuery = ColouredQuery | MatrixQuery
 
 
 @lru_cache(maxsize=16)
@@ -153,6 +151,7 @@ def frame(task: Task, query: ShapedQuery) -> Frame:
     """The directions of features under a query."""
     if isinstance(query, MatrixQuery):
         return _matrix_frame(task, query)
+    assert isinstance(query, ColouredQuery)
     joint = task.joint_spectrum
     assert joint is not None
     density, share = joint.density, joint.share
@@ -279,41 +278,8 @@ def coordinates(
     return means, np.sqrt(np.column_stack([free, held]))
 
 
-def attention_law(
-    task: Task,
-    query: ShapedQuery,
-    weighting: Weighting,
-    seed: int = 0,
-    points: int | None = None,
-) -> FeatureLaw:
-    """The law of attention as atoms, from quasi-random token noise."""
-    making, at = _making(task, query, weighting)
-    return cloud_law(task, making, at.noisy, at.geometry, seed, points)
-
-
-def tail_law(task: Task, query: ShapedQuery, weighting: Weighting) -> FeatureLaw:
-    """The same, rare samples drawn more often."""
-    making, at = _making(task, query, weighting)
-    return tail_cloud(task, making, at.noisy, at.geometry)
-
-
-def draw_coordinates(
-    task: Task,
-    labels: FloatArray,
-    query: ShapedQuery,
-    weighting: Weighting,
-    rng: np.random.Generator,
-) -> Coordinates:
-    """Means (n, K) and scales (n, J) of n samples with these labels."""
-    making, at = _making(task, query, weighting)
-    means, scales = drawn(task, labels, making, rng)
-    return Coordinates(labels, means, scales, at.noisy, geometry=at.geometry)
-
-
-cached_attention_law = lru_cache(maxsize=16)(attention_law)
-
-
-def _making(task: Task, query: ShapedQuery, weighting: Weighting) -> tuple[Making, Frame]:
+def pooling(task: Task, query: ShapedQuery, weighting: Weighting) -> TokenPooling:
+    """What attention pools with such a query."""
     at = frame(task, query)
     # what is the same but for rounding, a rotation say, has the same atoms
     numbers = [
@@ -322,7 +288,13 @@ def _making(task: Task, query: ShapedQuery, weighting: Weighting) -> tuple[Makin
     overlap, noise, signal, lean, sharpness = numbers
     rounded = at._replace(overlap=overlap, noise=noise, signal=signal, lean=lean)
     making = partial(coordinates, task=task, at=rounded, sharpness=sharpness, weighting=weighting)
-    return making, at
+    return TokenPooling(task, making, at.noisy, at.geometry)
+
+
+@lru_cache(maxsize=16)
+def cached_attention_law(task: Task, query: ShapedQuery, weighting: Weighting) -> FeatureLaw:
+    """Its law; a few are kept."""
+    return pooling(task, query, weighting).law()
 
 
 def matrices(task: Task) -> tuple[FloatArray, FloatArray, FloatArray]:

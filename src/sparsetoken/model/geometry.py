@@ -58,6 +58,11 @@ class Geometry(ABC):
     def lengths(self) -> FloatArray:
         """(K,), ‖d_k‖."""
 
+    @property
+    @abstractmethod
+    def surrogate(self) -> SpectralGeometry:
+        """A spectrum that resembles it: its solutions, found quickly, are where to begin."""
+
     @abstractmethod
     def kernel(self, ridge: FloatArray, kappa: FloatArray) -> Kernel:
         """Of ridges λ (problems,) and κ (problems, J)."""
@@ -124,6 +129,10 @@ class SpectralGeometry(Geometry):
     @property
     def directions(self) -> int:
         return self.gram.shape[-1]
+
+    @property
+    def surrogate(self) -> SpectralGeometry:
+        return self
 
     @property
     def covariances(self) -> int:
@@ -198,8 +207,8 @@ class MatrixGeometry(Geometry):
         Σ_j, symmetric, shape (J, d, d).
     products : array
         E[d_k d_lᵀ], outer products of the directions, shape (K, K, d, d).
-    surrogate : SpectralGeometry
-        One that resembles it: its solutions, found quickly, are where the solver begins.
+    near : SpectralGeometry
+        One that resembles it.
 
     >>> near = SpectralGeometry([[0.5, 2.0]], [0.5, 0.5], np.full((2, 1, 1), 0.5))
     >>> geometry = MatrixGeometry([np.diag([0.5, 2.0])], np.eye(2)[None, None] / 2, near)
@@ -209,7 +218,7 @@ class MatrixGeometry(Geometry):
 
     matrices: FloatArray
     products: FloatArray
-    surrogate: SpectralGeometry
+    near: SpectralGeometry
 
     def __post_init__(self) -> None:
         matrices, products = (np.array(given, float) for given in (self.matrices, self.products))
@@ -230,6 +239,10 @@ class MatrixGeometry(Geometry):
     @property
     def directions(self) -> int:
         return len(self.products)
+
+    @property
+    def surrogate(self) -> SpectralGeometry:
+        return self.near
 
     @property
     def covariances(self) -> int:

@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from sparsetoken.model.envelopes import Moments, Piece, PiecewiseQuadratic, Smooth
 from sparsetoken.support.arrays import Array, FloatArray, floats
-from sparsetoken.support.checks import real, settle
+from sparsetoken.support.checks import real, refusal, settle
 
 _INF = np.inf
 FARTHEST_BIAS = 60.0  # e^60 is beyond the odds of any task
@@ -181,3 +181,9 @@ def balancing_bias(
         below = positive * pulls[0] < negative * pulls[1]
         low, high = np.where(below, bias, low), np.where(below, high, bias)
     return 0.5 * (low + high)
+
+
+def check_loss(owner: type | str, loss: object) -> None:
+    """Refuse what is not a loss, a class where an object is meant among it."""
+    if isinstance(loss, type) or not callable(getattr(loss, "moments", None)):
+        raise refusal(owner, "loss", loss, "a loss such as Logistic() or Square()")

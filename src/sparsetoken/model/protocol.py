@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from sparsetoken.model.losses import Logistic, Loss
+from sparsetoken.model.losses import Logistic, Loss, check_loss
 from sparsetoken.model.task import Task
 from sparsetoken.support.checks import real, settle
 from sparsetoken.support.errors import InvalidInput
@@ -74,10 +74,7 @@ class Protocol:
             ridge=real(Protocol, "ridge", self.ridge, least=0, most=1e12),
             bias_step=real(Protocol, "bias_step", self.bias_step, least=0, most=1e9),
         )
-        if isinstance(self.loss, type) or not callable(getattr(self.loss, "moments", None)):
-            raise InvalidInput(
-                f"Protocol: loss must be a loss such as Logistic() or Square(), got {self.loss!r}"
-            )
+        check_loss(Protocol, self.loss)
 
     def with_readout_samples(self, readout_samples: float) -> Protocol:
         """The same protocol with another number of samples for the readout."""

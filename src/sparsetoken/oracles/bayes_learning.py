@@ -41,7 +41,7 @@ from sparsetoken.oracles.learning_equation import (
 )
 from sparsetoken.oracles.prior import prior_of
 from sparsetoken.oracles.whitening import whitened
-from sparsetoken.support.arrays import BoolArray, Column
+from sparsetoken.support.arrays import BoolArray, Column, Curve
 from sparsetoken.support.checks import one_of, real, refusal, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.showing import Shown
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BayesCurve(Shown, Sequence[Any]):
+class BayesCurve(Shown, Curve):
     """The best that can be learned from each number of samples, with its numbers as arrays.
 
     >>> curve = bayes_curve(Task(length=10, sparsity=1, strength=5.0), [0.5, 2.0])
@@ -61,14 +61,6 @@ class BayesCurve(Shown, Sequence[Any]):
     """
 
     points: tuple[BayesPoint, ...]
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return BayesCurve(self.points[index])
-        return self.points[index]
 
     samples = Column("points", "Labelled samples per dimension, shape (points,).")
     cosine = Column("points", "Cosine of the posterior mean with the signal, shape (points,).")

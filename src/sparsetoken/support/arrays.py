@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,22 @@ class Column:
             raise AttributeError(self._name)
         parts = getattr(result, self._parts)
         return np.array([getattr(part, self._name) for part in parts], dtype=float)
+
+
+class Curve(Sequence[Any]):
+    """A dataclass of columns as long as one another: the entries of the last, or a slice of all."""
+
+    @property
+    def _columns(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, column.name) for column in fields(self))  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self._columns[-1])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(*(column[index] for column in self._columns))
+        return self._columns[-1][index]
 
 
 def floats(values: Any) -> tuple[Any, Array]:

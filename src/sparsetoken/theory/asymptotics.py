@@ -19,9 +19,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparsetoken.model.geometry import MatrixGeometry
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.model.losses import Loss, Square
+from sparsetoken.model.losses import Loss, Square, check_loss
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.checks import real
 from sparsetoken.support.errors import ConvergenceError, InvalidInput, NoMinimiserError
@@ -29,7 +28,6 @@ from sparsetoken.theory import newton
 from sparsetoken.theory.capacity import separability_threshold
 from sparsetoken.theory.fit import Fit, problem_of, unpacked
 from sparsetoken.theory.saddle import Saddle, equations, square_solution
-from sparsetoken.theory.several import SeveralSaddle
 
 _AIM = 1e-11  # where Newton stops: one more step would only stir the rounding
 _SHORTEST_WARM = 0.2  # step from a fit nearby; if none so long helps, it was not near
@@ -114,10 +112,7 @@ def solve_many(
     >>> [round(fit.test_error, 4) for fit in solve_many(law, Square(), 0.1, [1.0, 10.0, np.inf])]
     [0.3144, 0.1804, 0.1587]
     """
-    if isinstance(loss, type) or not callable(getattr(loss, "moments", None)):
-        raise InvalidInput(
-            f"solve: loss must be a loss such as Logistic() or Square(), got {loss!r}"
-        )
+    check_loss("solve", loss)
     broadcast = np.broadcast_arrays(ridge, samples_per_dim)
     given, per_dim = (values.ravel().tolist() for values in broadcast)
     ridges = np.array([real("solve", "ridge", value, least=0) for value in given])
@@ -144,8 +139,8 @@ def _solve_batch(law: FeatureLaw, problem: Saddle, near: Sequence[Fit]) -> Itera
     """On the compressed law, cold or from fits nearby; certified on the refined one."""
     warm = bool(near) and all(problem.population == np.isinf(fit.samples_per_dim) for fit in near)
     start = np.array([fit.state for fit in near]) if warm else problem.start()
-    surrogate = _surrogate(problem)
-    if surrogate is not None:
+    surrogate = problem.surrogate
+    if surrogate is not problem:
         problem = replace(problem, law=law.refined)  # few evaluations are left, each is dear
         start = start if warm else newton.newton(surrogate, start, _AIM)[0]
     shortest = _SHORTEST_WARM if warm else newton.SHORTEST
@@ -167,16 +162,6 @@ def _solve_batch(law: FeatureLaw, problem: Saddle, near: Sequence[Fit]) -> Itera
                 states[index], residuals[index] = state[0], residual[0]
                 break
     return _certified(law, problem, states, residuals, counts)
-
-
-def _surrogate(problem: Saddle) -> SeveralSaddle | None:
-    """The problem with a spectrum in place of matrices that do not commute: its solution, found
-    quickly, is where to begin."""
-    geometry = problem.law.geometry
-    if not isinstance(problem, SeveralSaddle) or not isinstance(geometry, MatrixGeometry):
-        return None
-    law = replace(problem.law, geometry=geometry.surrogate)
-    return SeveralSaddle(law, problem.loss, problem.ridge, problem.alpha)
 
 
 def solve_square(law: FeatureLaw, ridge: float, samples_per_dim: float) -> Fit:

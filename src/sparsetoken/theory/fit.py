@@ -24,7 +24,7 @@ from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.estimate import Estimate
 from sparsetoken.support.showing import Shown
 from sparsetoken.theory.saddle import LEAST_NOISE, Saddle
-from sparsetoken.theory.several import SeveralSaddle, norm_of
+from sparsetoken.theory.several import SeveralSaddle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,10 +119,7 @@ class Fit(Shown):
     @property
     def norm(self) -> float:
         """‖w‖, the norm of the whole readout."""
-        problem = self.problem(self.law.refined)
-        if isinstance(problem, SeveralSaddle):
-            return norm_of(problem, self.state[None])
-        return float(np.sqrt(self.rest**2 + self.weights @ self.weights))
+        return self.problem(self.law.refined).norm(self.state[None])
 
     @property
     def state(self) -> FloatArray:

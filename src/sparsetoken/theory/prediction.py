@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from sparsetoken.model.protocol import Protocol, check_kinds
 from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.model.words import classifier_words, protocol_words, task_words
-from sparsetoken.support.arrays import Column, FloatArray
+from sparsetoken.support.arrays import Column, Curve, FloatArray
 from sparsetoken.support.checks import one_of, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
@@ -109,7 +109,7 @@ class Prediction(Fit):
 
 
 @dataclass(frozen=True, eq=False)
-class LearningCurve(Shown, Sequence[Any]):
+class LearningCurve(Shown, Curve):
     """Predictions along a range of readout samples, with their numbers as arrays.
 
     >>> from sparsetoken import Pooled
@@ -120,14 +120,6 @@ class LearningCurve(Shown, Sequence[Any]):
 
     readout_samples: FloatArray
     predictions: tuple[Prediction, ...] | tuple[FinitePrediction, ...]
-
-    def __len__(self) -> int:
-        return len(self.predictions)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return LearningCurve(self.readout_samples[index], self.predictions[index])
-        return self.predictions[index]
 
     test_error = Column("predictions", "Test error at each number of samples, shape (points,).")
     train_error = Column("predictions", "Training error, shape (points,).")
@@ -221,8 +213,13 @@ def predict(
 
     The query after stages 1–3 (`align`) gives the law of the features, and the readout fitted to
     them is the solution of the equations in `theory/saddle.py`. Without `dim` that is the limit of
-    many dimensions, in which all training sets are alike. With it, numbers are means over training
-    sets of n₀ = query_samples·d and n₁ = readout_samples·d samples.
+    many dimensions, in which all training sets are alike:
+
+        test error = E Φ(−yμ/(σr)),   μ = Σ_k m_k w_k + b,
+
+    over labels y, coordinates m and scales σ of the law, for the readout (w, b) with noise r. With
+    `dim`, numbers are means of the same over training sets of n₀ = query_samples·d and
+    n₁ = readout_samples·d samples.
 
     Parameters
     ----------
@@ -282,7 +279,10 @@ def learning_curve(
     *,
     seed: int = 0,
 ) -> LearningCurve:
-    """`predict` at many numbers of readout samples, solved together.
+    """`predict` at many numbers of readout samples n₁/d, solved together.
+
+    The formulas are those of `predict`; the law of the features does not depend on n₁, so that one
+    law serves the whole curve.
 
     Parameters
     ----------

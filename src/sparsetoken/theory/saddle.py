@@ -16,6 +16,7 @@ Every function takes a batch of problems on one law: leading axis `problems`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -59,6 +60,17 @@ class Saddle:
     def size(self) -> float:
         """What a ridge is added to: the features' variance."""
         return float(self.law.weights @ self.law.scales**2)
+
+    @property
+    def surrogate(self) -> Self:
+        """One that resembles it: its solution, found quickly, is where to begin."""
+        return self
+
+    def norm(self, state: FloatArray) -> float:
+        """‖w‖ of the solution of one problem, (1, unknowns)."""
+        size = self.law.means.shape[1]
+        rest = math.exp(state[0, size + 1]) if self.logarithms else 0.0
+        return math.hypot(rest, *state[0, :size])
 
     def start(self) -> FloatArray:
         """A cold start."""

@@ -20,12 +20,12 @@ Every function takes a batch of problems on one law: leading axis `problems`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from sparsetoken.model.envelopes import Moments
-from sparsetoken.model.geometry import Geometry, Kernel, MatrixGeometry
+from sparsetoken.model.geometry import Geometry, Kernel
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.losses import balancing_bias
 from sparsetoken.support.arrays import FloatArray
@@ -61,6 +61,24 @@ class SeveralSaddle(Saddle):
     def size(self) -> float:
         """What a ridge is added to: the features' variance."""
         return float(self.mean_squares @ self.geometry.mean_variances)
+
+    @property
+    def surrogate(self) -> Self:
+        """With a spectrum in place of matrices that do not commute."""
+        geometry = self.geometry.surrogate
+        if geometry is self.geometry:
+            return self
+        return replace(self, law=replace(self.law, geometry=geometry))
+
+    def norm(self, state: FloatArray) -> float:
+        """‖w‖ of the solution of one problem, (1, unknowns)."""
+        at = Unknowns.of(self, state)
+        averages = Averages(self, at)
+        pull = averages.pulls + (averages.kappa @ taken_off(self.law)) * at.along
+        square = self.geometry.norm_squared(
+            float(self.ridge[0]), averages.kappa[0], pull[0], averages.power[0]
+        )
+        return float(np.sqrt(max(square, 0.0)))
 
     def start(self) -> FloatArray:
         """A cold start."""
@@ -336,10 +354,8 @@ def starting_point(problem: SeveralSaddle) -> FloatArray:
     As for one white covariance (`saddle.starting_point`): (k/2)(x − T)² has the loss's slope and
     curvature at the margin that a training point of score zero is pulled to.
     """
+    problem = problem.surrogate
     law, loss = problem.law, problem.loss
-    if isinstance(problem.geometry, MatrixGeometry):
-        law = replace(law, geometry=problem.geometry.surrogate)
-        problem = replace(problem, law=law)
     if problem.population:
         return square_solution(problem)
     size, count = problem.geometry.directions, problem.geometry.covariances
@@ -386,14 +402,3 @@ def start_at_the_bias(problem: SeveralSaddle) -> FloatArray:
     if not problem.population:
         state[:, -count:] = np.log(np.maximum(kernel.traces, 1e-300) / alpha)
     return state
-
-
-def norm_of(problem: SeveralSaddle, state: FloatArray) -> float:
-    """‖w‖ of the solution of one problem."""
-    at = Unknowns.of(problem, state)
-    averages = Averages(problem, at)
-    pull = averages.pulls + (averages.kappa @ taken_off(problem.law)) * at.along
-    square = problem.geometry.norm_squared(
-        float(problem.ridge[0]), averages.kappa[0], pull[0], averages.power[0]
-    )
-    return float(np.sqrt(max(square, 0.0)))

@@ -85,9 +85,7 @@ def several_threshold(law: FeatureLaw, guess: float) -> Estimate:
 def proportional_law(law: FeatureLaw) -> FeatureLaw:
     """One covariance in place of several, their mean: what a first guess is made of."""
     assert law.geometry is not None
-    geometry = law.geometry
-    if not isinstance(geometry, SpectralGeometry):
-        geometry = geometry.surrogate  # type: ignore[attr-defined]  # the other kind there is
+    geometry = law.geometry.surrogate
     share = law.weights @ law.scales**2
     share = share / share.sum()
     size = np.maximum(geometry.mean_variances, 1e-300)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sparsetoken.figures import Panel
-from sparsetoken.model.attention import attention_law
+from sparsetoken.model.attention import white_pooling
 from sparsetoken.model.classifiers import Attention, Pooled
 from sparsetoken.model.losses import Logistic
 from sparsetoken.model.protocol import Protocol
@@ -110,7 +110,7 @@ def critical_cosine(sharpness: float, linear: float, known: claim.Table) -> tupl
     """
 
     def gap(cosine: float, seed: int, points: int) -> float:
-        law = attention_law(claim.PAPER, cosine, sharpness, seed=seed, points=points)
+        law = white_pooling(claim.PAPER, cosine, sharpness).law(seed, points)
         fit = solve(law, Logistic(), claim.RIDGE, math.inf)
         return float(law.scores(fit.readout).test_error) - linear
 
