@@ -62,7 +62,7 @@ def test_architectures():
     timings = json.loads((folder / "timings.json").read_text())
     close(row(MEASURED, "six architectures")[3], timings["training (s)"])
     close(re.search(r"; (\d+) s on one H200, checks included", page)[1], timings["all (s)"])
-    table = pd.read_csv(folder / "architectures.csv")
+    table = pd.read_csv(DOCS / "reproduction" / "architectures.csv")
     table = table[table.panel == "test error"]
     exact = table[table.series == "exact: attention, four stages"].set_index("x").theory
     attention_alone = []
