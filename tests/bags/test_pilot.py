@@ -136,6 +136,42 @@ def test_sparse_and_dense_signals_are_told_apart():
     assert dense.task.sparsity >= 8
 
 
+@pytest.mark.parametrize("change", ["units", "order", "signs and scales", "a constant"])
+def test_a_pilot_does_not_depend_on_how_bags_are_written_down(change):
+    """Units of 1e-160 and 1e150, the order of bags, tokens and coordinates, a constant column."""
+    sample = st.Task(8, 1, 5.0).sample(120, dim=10, rng=0)
+    tokens, labels = sample.tokens, sample.labels
+    settings = {"measure": False, "blocks": 3}
+    first = st.estimate_task(tokens, labels, **settings)
+    rng = np.random.default_rng(1)
+    if change == "units":
+        others = [(tokens * unit, labels) for unit in (1e-160, 1e150)]
+    elif change == "order":
+        bags, places, axes = (rng.permutation(size) for size in tokens.shape)
+        others = [(tokens[bags][:, places][:, :, axes], labels[bags])]
+    elif change == "signs and scales":
+        others = [(tokens * (rng.choice([-1.0, 1.0], 10) * 10.0 ** rng.uniform(-3, 3, 10)), labels)]
+    else:
+        others = [(np.concatenate([tokens, np.full((*tokens.shape[:2], 1), 7.0)], axis=2), labels)]
+    for changed, its_labels in others:
+        pilot = st.estimate_task(changed, its_labels, **settings)
+        assert pilot.found and first.found
+        assert pilot.strength.value == pytest.approx(first.strength.value, rel=1e-6)
+        assert pilot.sparsity.value == first.sparsity.value
+        assert pilot.evidence == pytest.approx(first.evidence, rel=1e-6)
+
+
+def test_a_signal_that_is_no_shift_does_not_fit():
+    """Positive bags have louder tokens, along no direction: theory says nothing of them."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    tokens = rng.standard_normal((200, 6, 8)) * np.where(labels, 1.5, 1.0)[:, None, None]
+    pilot = st.estimate_task(tokens, labels)
+    assert pilot.found and not pilot.fits
+    assert "The model does not fit" in pilot.summary()
+    assert "The model fits" not in pilot.summary()
+
+
 def test_covariance_of_the_noise_has_intervals():
     rng = np.random.default_rng(0)
     truth = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.2], [0.0, -0.2, 0.5]])

@@ -167,12 +167,14 @@ def problems(measured: Diagnosis, lengths: IntArray) -> Iterator[str]:
     if not np.isfinite(high):
         yield (
             f"{measured.tokens} tokens of negative bags are too few to learn the covariance of the "
-            "noise: give more of them, or fewer dimensions"
+            "noise, and strengths are in its units: give more of them, or fewer dimensions"
         )
     elif not measured.white:
         yield (
-            f"the noise is not white after whitening: variances of held-out tokens go from "
-            f"{least:.2g} to {greatest:.2g}, white noise would stay within {low:.2g} to {high:.2g}"
+            "the noise is not white after whitening: variances of held-out tokens go from "
+            f"{least:.2g} to {greatest:.2g}, white noise would stay within {low:.2g} to "
+            f"{high:.2g}; predictions take every one for 1, and are too good if the "
+            "signal lies in louder ones"
         )
     shared, error = measured.correlation
     change = shared * (float(np.mean(lengths)) - 1)  # of the variance of a mean token

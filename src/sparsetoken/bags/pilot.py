@@ -266,14 +266,17 @@ def _effective_dim(data: TrainingData, shrinking: Shrinking) -> float:
 def _covariance(noise: Bags, level: float, groups: IntArray | None = None) -> MatrixInterval:
     """Of the tokens of negative bags; bags or groups of them, not tokens, are what was drawn."""
     mean, value = noise.covariance()
+    sizes = np.sqrt(np.diag(value))  # in these units squares of squares do not overflow
+    per_size = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    shape = per_size[:, None] * value * per_size
     squares = np.zeros_like(value)
     numbers = np.arange(len(noise)) if groups is None else groups
     for drawn in np.unique(numbers):
         apart = np.zeros_like(value)
         for bag in np.flatnonzero(numbers == drawn):
             rows = slice(noise.offsets[bag], noise.offsets[bag + 1])
-            tokens = np.asarray(noise.tokens[rows], dtype=float) - mean
-            apart += tokens.T @ tokens - len(tokens) * value
+            tokens = (np.asarray(noise.tokens[rows], dtype=float) - mean) * per_size
+            apart += tokens.T @ tokens - len(tokens) * shape
         squares += apart**2
-    half = reach_of(level) * np.sqrt(squares) / len(noise.tokens)
+    half = reach_of(level) * np.sqrt(squares) / len(noise.tokens) * np.outer(sizes, sizes)
     return MatrixInterval(value, value - half, value + half)
