@@ -197,17 +197,25 @@ class Fit:
     @property
     def _commands(self) -> list[str]:
         """What was asked for, as it would be typed; and what to do with the classifier."""
-        words = ["sparsetoken", "fit", self.bags]
         silent = {"bags", "json", "no_progress"}  # change nothing that is computed
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in silent and value != field.default:
-                parts = value if isinstance(value, tuple) else (value,)
-                words += [f"--{field.name.replace('_', '-')}", *map(str, parts)]
-        commands = [shlex.join(words)]
+        given = [field.name for field in fields(self) if field.name not in silent]
+        commands = [shlex.join(["sparsetoken", "fit", self.bags, *self._typed(given)])]
         if self.save is not None:
-            commands.append(shlex.join(["sparsetoken", "score", self.save, self.bags]))
+            words = ["sparsetoken", "score", self.save, self.bags]
+            commands.append(shlex.join([*words, *self._typed(["layout", "leave_out"])]))
         return commands
+
+    def _typed(self, names: list[str]) -> list[str]:
+        """Those options that were given, as they are typed: a flag has no value."""
+        defaults = {field.name: field.default for field in fields(self)}
+        words = []
+        for name in names:
+            value = getattr(self, name)
+            if value != defaults[name]:
+                words.append(f"--{name.replace('_', '-')}")
+                if value is not True:
+                    words += map(str, value if isinstance(value, tuple) else (value,))
+        return words
 
     def _collection(self) -> st.BagCollection:
         if self.slide_table is not None and self.labels is None:
