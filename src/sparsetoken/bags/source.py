@@ -74,6 +74,7 @@ class BagSource:
     format: BagFormat
     problems: tuple[Problem, ...] = ()  # bags that were met and are not among these
     walking: Walking = field(default_factory=Walking)
+    notes: tuple[str, ...] = ()  # what the reader did not take for features
 
     def __len__(self) -> int:
         return len(self.names)

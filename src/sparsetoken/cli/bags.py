@@ -175,7 +175,7 @@ class Fit:
             signal=signal,
             chosen=chosen,
             classifier=classifier,
-            warnings=[*duplicates, *warnings],
+            warnings=[*collection.notes, *duplicates, *warnings],
             names=None if self.merge else collection.names,
             groups=groups,
             problems=list(
@@ -423,8 +423,10 @@ class Fit:
 
 
 def open_noted(path: str, **options: Any) -> st.BagCollection:
-    """Bags on disk, and a remark on those that are left out."""
+    """Bags on disk, and remarks on what is left out."""
     collection = st.open_bags(path, **options)
+    for sentence in collection.notes:
+        note(sentence)
     if len(collection.problems):
         shown = table_text(collection.problems.head(_SHOWN))
         note(f"{len(collection.problems)} bags are left out\n{shown}")

@@ -317,3 +317,35 @@ def test_it_recognises_its_own(tmp_path):
 
 def test_many_names_are_cut():
     assert tables.in_words([str(k) for k in range(20)]).endswith("'7' and 12 more")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["case_id", "Case ID", "caseid", "group", "patient", "donor", "subject", "age", "fold",
+     "split", "site_id", "tile_id", "patch_id", "time", "cluster", "coord_z"],
+)  # fmt: skip
+@pytest.mark.parametrize("cells", [(11, 12, 13), ("p1", "p2", "p3")])
+def test_what_is_known_of_patients_and_tiles_is_no_feature(tmp_path, name, cells):
+    """The number of a patient says what the label is: who learns from it learns nothing."""
+    table = pd.DataFrame({"slide_id": ["a", "a", "b"], "y": [1, 1, 0], "f0": [0.5, 1.0, 2.0]})
+    table.insert(1, name, cells)
+    for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):
+        table.to_csv(path, index=False) if path.suffix == ".csv" else table.to_parquet(path)
+        collection = st.open_bags(path, bag_column="slide_id")
+        assert collection.bags.dim == 1 and collection.names == ("a", "b")
+        np.testing.assert_array_equal(collection.bags.load().tokens, [[0.5], [1.0], [2.0]])
+        assert len(collection.notes) == 1 and f"column {name!r}" in collection.notes[0]
+
+
+def test_one_coordinate_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("bag,y,coord_x,f0\na,1,5,2.5\n")
+    with pytest.raises(InvalidInput, match="column 'coord_x' must come with 'coord_y'"):
+        LongTable().read(tmp_path / "t.csv")
+
+
+def test_left_out_columns_are_told(tmp_path, capsys):
+    from sparsetoken.cli.bags import open_noted
+
+    (tmp_path / "t.csv").write_text("bag,y,age,tile_id,f0\na,1,5,7,2.5\n")
+    open_noted(str(tmp_path / "t.csv"))
+    assert "left out: columns 'age', 'tile_id'" in capsys.readouterr().err

@@ -56,6 +56,11 @@ class BagCollection:
         """Of the bags; None where they have numbers alone."""
         return self.bags.names if isinstance(self.bags, BagSource) else None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what else was left out, such as columns that are no features."""
+        return self.bags.notes if isinstance(self.bags, BagSource) else ()
+
 
 def open_bags(
     path: str | os.PathLike[str],

@@ -22,6 +22,7 @@ from sparsetoken.bags.readers.tables import (
     BagRows,
     bag_rows,
     columns_of,
+    left_aside,
     simplified,
 )
 from sparsetoken.bags.readers.untrusted import free_memory
@@ -125,8 +126,8 @@ class InMemory:
 
 def read_delimited(
     path: Path, bag_column: str | None, label_column: str | None
-) -> tuple[BagRows, InMemory]:
-    """All of a table: bags by their rows, tokens in memory."""
+) -> tuple[BagRows, InMemory, tuple[str, ...]]:
+    """All of a table: bags by their rows, tokens in memory, and what was left out."""
     dialect = Dialect.of(path)
     if not dialect.header and (bag_column, label_column) != (None, None):
         raise InvalidInput(
@@ -165,7 +166,8 @@ def read_delimited(
     index = bag_rows(blocks(), label)
     depth = len(columns.features)
     places = values[:filled, depth:] if columns.coordinates else None
-    return index, InMemory(values[:filled, :depth], places)
+    aside = left_aside(dialect.names[place] for place in columns.aside)
+    return index, InMemory(values[:filled, :depth], places), aside
 
 
 def _check_numbers(numbers: FloatArray, before: int, names: list[str]) -> None:

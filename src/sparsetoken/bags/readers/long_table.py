@@ -2,7 +2,7 @@
 
 A header names the columns: the bag of a token (bag, bag_id, slide_id, …), the label of that bag
 (label, y, class, …), its coordinates (x and y, coord_x and coord_y), and features, which may have
-any names. A table without a header has labels, as numbers, first, then bags, then features, as the
+any names but those of patients, tiles, folds and the like (`notes` says what was left out). A table without a header has labels, as numbers, first, then bags, then features, as the
 files of the classic benchmarks have (MUSK, elephant, …). Rows of a bag need not follow each other.
 """
 
@@ -49,8 +49,10 @@ class LongTable:
 
     def read(self, path: Path) -> tuple[BagSource, NDArray[Any] | None]:
         if path.suffix.lower() in _PARQUET:
-            bags, table, dim = read_parquet(path, self.bag_column, self.label_column)
-            return BagSource(bags.names, bags.lengths, dim, bags.rows, table), bags.labels
-        bags, memory = read_delimited(path, self.bag_column, self.label_column)
+            bags, table, dim, aside = read_parquet(path, self.bag_column, self.label_column)
+            source = BagSource(bags.names, bags.lengths, dim, bags.rows, table, notes=aside)
+            return source, bags.labels
+        bags, memory, aside = read_delimited(path, self.bag_column, self.label_column)
         dim = memory.values.shape[1]
-        return BagSource(bags.names, bags.lengths, dim, bags.rows, memory), bags.labels
+        source = BagSource(bags.names, bags.lengths, dim, bags.rows, memory, notes=aside)
+        return source, bags.labels

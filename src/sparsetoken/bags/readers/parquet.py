@@ -22,6 +22,7 @@ from sparsetoken.bags.readers.tables import (
     BagRows,
     bag_rows,
     columns_of,
+    left_aside,
 )
 from sparsetoken.bags.readers.untrusted import foreign, free_memory
 from sparsetoken.support.arrays import FloatArray, IntArray
@@ -66,8 +67,9 @@ class ParquetTable:
 
 def read_parquet(
     path: Path, bag_column: str | None, label_column: str | None
-) -> tuple[BagRows, ParquetTable, int]:
-    """Bags by their rows, a table that finds these, and how many features there are."""
+) -> tuple[BagRows, ParquetTable, int, tuple[str, ...]]:
+    """Bags by their rows, a table that finds these, how many features there are, what was left
+    out."""
     with foreign(_KIND, library=True):
         with _opened(str(path)) as file:
             schema, metadata = file.schema_arrow, file.metadata
@@ -90,7 +92,7 @@ def read_parquet(
             )
         table = ParquetTable(str(path), features, pair, tuple(np.cumsum(counts).tolist()))
         dim = table.tokens(index.rows[0][:1]).shape[1]
-        return index, table, dim
+        return index, table, dim, left_aside(names[place] for place in columns.aside)
 
 
 def _check_kinds(schema: Any, features: tuple[str, ...], places: tuple[str, str] | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.bags.readers.label_tables import is_name_or_label
 from sparsetoken.support.arrays import IntArray
 from sparsetoken.support.errors import InvalidInput
 
@@ -22,13 +23,23 @@ LABELS = (
     "label", "labels", "bag_label", "y", "target", "class", "disease", "condition", "status",
     "diagnosis", "phenotype", "outcome",
 )  # fmt: skip
-# Neither: places in a table, and what is known of single tokens. To learn from them would be wrong.
-_ASIDE = (
-    "", "unnamed:_0", "index", "row", "id", "instance", "instance_id", "instance_label", "token",
-    "token_id", "token_label", "cell_id", "__index_level_0__",
+_ROW_NUMBERS = ("", "unnamed:_0", "index", "row", "__index_level_0__")
+COORDINATES = (  # by these names tools write where a token is; capitals do not matter
+    ("coord_x", "coord_y"), ("coords_x", "coords_y"), ("x_coord", "y_coord"), ("pos_x", "pos_y"),
+    ("loc_x", "loc_y"), ("tile_x", "tile_y"), ("x", "y"),
 )  # fmt: skip
-NO_FEATURES = frozenset((*BAGS, *LABELS, *_ASIDE))
-_COORDINATES = (("coord_x", "coord_y"), ("x_coord", "y_coord"), ("pos_x", "pos_y"), ("x", "y"))
+# Neither: places in a table, what is known of single tokens, of patients, of how data were taken
+# or split. To learn from them would be wrong: the number of a patient says what the label is.
+_ASIDE = (
+    *_ROW_NUMBERS, *(name for pair in COORDINATES[:-1] for name in pair), "coord_z",
+    "instance", "instance_id", "instance_label", "token", "token_id", "token_label", "cell",
+    "cell_id", "cell_type", "tile", "tile_id", "tile_index", "patch", "patch_id", "patch_index",
+    "patch_label", "cluster", "cluster_id", "cohort", "cohort_id", "age", "sex", "gender", "fold",
+    "folds", "split", "partition", "site", "site_id", "center", "center_id", "centre", "centre_id",
+    "hospital", "hospital_id", "batch", "batch_id", "scanner", "scanner_id", "time", "timestamp",
+    "date", "level", "magnification", "mpp",
+)  # fmt: skip
+_NO_FEATURES = frozenset(name.replace("_", "") for name in (*BAGS, *LABELS, *_ASIDE))
 _MISSING = {"", "nan", "na", "<na>", "null"}
 _SHOWN = 8  # names in a sentence
 
@@ -41,6 +52,7 @@ class Columns:
     label: int | None
     coordinates: tuple[int, int] | None
     features: tuple[int, ...]
+    aside: tuple[int, ...]  # whose names say that they are no features
 
 
 def columns_of(names: Sequence[str], bag: str | None, label: str | None) -> Columns:
@@ -50,7 +62,7 @@ def columns_of(names: Sequence[str], bag: str | None, label: str | None) -> Colu
     Columns whose names say that they are no features, and were not chosen, are left out.
 
     >>> columns_of(["bag_id", "x", "y", "label", "0", "1"], None, None)
-    Columns(bag=0, label=3, coordinates=(1, 2), features=(4, 5))
+    Columns(bag=0, label=3, coordinates=(1, 2), features=(4, 5), aside=())
     """
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -70,23 +82,57 @@ def columns_of(names: Sequence[str], bag: str | None, label: str | None) -> Colu
     eligible = [name for name in names if name not in others and name != bag_name]
     label_name = chosen("label_column", eligible, label, LABELS)
     taken = {bag_name, label_name, *others}
-    features = [
-        place
-        for place, name in enumerate(names)
-        if name not in taken and plain[place] not in NO_FEATURES
-    ]
+    left = [place for place, name in enumerate(names) if name not in taken]
+    aside = [place for place in left if is_no_feature(names[place])]
+    features = [place for place in left if place not in aside]
     if not features:
         raise InvalidInput(f"there must be columns with features beside {in_words(names)}")
+    _check_pairs([plain[place] for place in left])
     return Columns(
         names.index(bag_name),
         None if label_name is None else names.index(label_name),
         places,
         tuple(features),
+        tuple(aside),
     )
 
 
+def is_no_feature(name: str) -> bool:
+    """Whether a column is called as bags, labels, groups, places and the like are.
+
+    >>> is_no_feature("Case ID"), is_no_feature("tile_id"), is_no_feature("f0")
+    (True, True, False)
+    """
+    plain = simplified(name)
+    return is_name_or_label(name) or (plain.replace("_", "") or plain) in _NO_FEATURES
+
+
+def left_aside(names: Iterable[str]) -> tuple[str, ...]:
+    """A sentence on columns that are no features; none on the numbers of rows."""
+    told = [name for name in names if simplified(name) not in _ROW_NUMBERS]
+    if not told:
+        return ()
+    columns = "column" if len(told) == 1 else "columns"
+    return (
+        f"by their names no features, and left out: {columns} {in_words(told)}; another name makes "
+        "a feature of a column",
+    )
+
+
+def _check_pairs(plain: list[str]) -> None:
+    """One coordinate without the other is neither a place nor a feature."""
+    for pair in COORDINATES[:-1]:  # x alone may be anything
+        there = [name for name in pair if name in plain]
+        if len(there) == 1:
+            (other,) = set(pair) - set(there)
+            raise InvalidInput(
+                f"column {there[0]!r} must come with {other!r}, as a place has two coordinates: "
+                "call it otherwise if it is a feature, else leave it out"
+            )
+
+
 def _coordinates(plain: list[str], label: str | None) -> tuple[int, int] | None:
-    for across, down in _COORDINATES:
+    for across, down in COORDINATES:
         if across in plain and down in plain and simplified(label or "") != down:
             if (
                 down == "y"
