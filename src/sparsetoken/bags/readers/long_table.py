@@ -2,8 +2,9 @@
 
 A header names the columns: the bag of a token (bag, bag_id, slide_id, …), the label of that bag
 (label, y, class, …), its coordinates (x and y, coord_x and coord_y), and features, which may have
-any names but those of patients, tiles, folds and the like (`notes` says what was left out). A table without a header has labels, as numbers, first, then bags, then features, as the
-files of the classic benchmarks have (MUSK, elephant, …). Rows of a bag need not follow each other.
+any names but those of patients, tiles, folds and the like: `notes` says which were left out. A
+table without a header has labels, as numbers, first, then bags, then features, as the files of the
+classic benchmarks have (MUSK, elephant, …). Rows of a bag need not follow each other.
 """
 
 from __future__ import annotations
