@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from sparsetoken.cli import parsed
+import sparsetoken as st
+from sparsetoken.cli import main, parsed
 from sparsetoken.cli.bags import Fit
 
 
@@ -17,7 +20,7 @@ from sparsetoken.cli.bags import Fit
         {"leave_out": True, "layout": "trident", "save": "a model"},
         {"merge": True, "group": "case id", "max_tokens": 50},
         {"poolings": ("attention,joint",), "pooling": "joint", "target_auc": 0.9},
-        {"positive": "-1", "leave_out": True, "save": "m"},
+        {"positive": "-1", "leave_out": True, "save": "m", "max_tokens": 9, "bag_column": "which"},
     ],
 )
 def test_a_reported_command_is_what_was_asked_for(options):
@@ -28,3 +31,63 @@ def test_a_reported_command_is_what_was_asked_for(options):
         score = parsed(shlex.split(command)[1:])
         assert (score.model, score.bags) == (fit.save, fit.bags)
         assert (score.layout, score.leave_out) == (fit.layout, fit.leave_out)
+        assert (score.max_tokens, score.bag_column) == (fit.max_tokens, fit.bag_column)
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """A classifier with probabilities of tokens, and bags on disk."""
+    folder = tmp_path_factory.mktemp("scored")
+    sample = st.Task(6, 1, 6.0).sample(80, dim=4, rng=0)
+    classifier = st.PooledClassifier().fit(sample.tokens, sample.labels)
+    tokens = st.TokenPosterior().fit(sample.tokens, sample.labels)
+    st.save_classifier(classifier, folder / "model", tokens)
+    (folder / "bags").mkdir()
+    for bag in range(3):
+        np.save(folder / "bags" / f"b{bag}.npy", sample.tokens[bag])
+    rows = [[f"b{b}", 1, *token] for b in range(3) for token in sample.tokens[b]]
+    columns = ["which", "label", *(f"f{k}" for k in range(4))]
+    pd.DataFrame(rows, columns=columns).to_csv(folder / "bags.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--maps", "file"], "score: maps must be a folder, or one that can be made"),
+        (["--maps", "maps", "--rate", "1.5"], "score: rate must be a number above 0 and below 1, got 1.5"),
+    ],
+)
+def test_where_maps_go_is_checked_before_bags_are_read(scored, tmp_path, monkeypatch, capsys,
+                                                       options, words):  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(st.BagSource, "read", lambda *_: pytest.fail("a bag was read"))
+    monkeypatch.setattr(st.BagSource, "load", lambda *_: pytest.fail("bags were read"))
+    assert main(["score", str(scored / "model"), str(scored / "bags"), *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_score_is_one_pass(scored, tmp_path, monkeypatch):
+    monkeypatch.setattr(st.BagSource, "fits", False)
+    runs, run = [], st.BagSource.run
+
+    def counted(self, kernel):
+        runs.append(kernel.words)
+        return run(self, kernel)
+
+    monkeypatch.setattr(st.BagSource, "run", counted)
+    arguments = ["score", str(scored / "model"), str(scored / "bags"), "--out"]
+    assert main([*arguments, str(tmp_path / "streamed.csv")]) == 0
+    assert len(runs) == 1
+    monkeypatch.undo()
+    assert main([*arguments, str(tmp_path / "loaded.csv")]) == 0
+    streamed, loaded = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("streamed", "loaded"))
+    pd.testing.assert_frame_equal(streamed, loaded, rtol=1e-9)
+
+
+def test_score_knows_columns_and_takes_fewer_tokens(scored, tmp_path):
+    arguments = ["score", str(scored / "model"), str(scored / "bags.csv"), "--bag-column", "which"]
+    assert main([*arguments, "--max-tokens", "2", "--out", str(tmp_path / "s.csv")]) == 0
+    table = pd.read_csv(tmp_path / "s.csv")
+    assert table.bag.tolist() == ["b0", "b1", "b2"] and table.tokens.tolist() == [2, 2, 2]

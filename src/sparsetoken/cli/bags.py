@@ -111,6 +111,7 @@ class Fit:
             raise InvalidInput(
                 f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
             )
+        self._check_labels(labels)
         classes = np.unique(labels)
         if len(classes) < 2:
             raise InvalidInput(
@@ -202,7 +203,10 @@ class Fit:
         commands = [shlex.join(["sparsetoken", "fit", self.bags, *self._typed(given)])]
         if self.save is not None:
             words = ["sparsetoken", "score", self.save, self.bags]
-            commands.append(shlex.join([*words, *self._typed(["layout", "leave_out"])]))
+            same = ["layout", "leave_out", "max_tokens"]
+            if self.labels is None:  # they are columns of the bags themselves
+                same += ["bag_column", "label_column"]
+            commands.append(shlex.join([*words, *self._typed(same)]))
         return commands
 
     def _typed(self, names: list[str]) -> list[str]:
@@ -229,6 +233,14 @@ class Fit:
             group_column=None if self._own_groups else self.group,
             leave_out=self.leave_out,
         )
+
+    def _check_labels(self, labels: NDArray[Any]) -> None:
+        """Those of an npz file may be missing; those of tables were looked at."""
+        for bag, label in enumerate(labels.tolist()):
+            if label != label or not str(label).strip():
+                raise InvalidInput(
+                    f"{self.bags}: y must have a label for each bag, got {label!r} for bag {bag}"
+                )
 
     @property
     def _own_groups(self) -> bool:

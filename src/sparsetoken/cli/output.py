@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -51,6 +52,22 @@ def target(field: str, name: str | None) -> Path | None:
         return target_file(name)
     except NotAFile as error:
         raise InvalidInput(f"{field} must be {error}") from None
+
+
+def target_folder(field: str, name: str | None) -> Path | None:
+    """A folder to write to, made or refused before the work; None if none is asked for."""
+    if name is None:
+        return None
+    folder = Path(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = error.strerror
+    else:
+        why = "it is read-only"
+        if os.access(folder, os.W_OK):
+            return folder
+    raise InvalidInput(f"{field} must be a folder, or one that can be made ({why}), got {name!r}")
 
 
 def note(message: object) -> None:
