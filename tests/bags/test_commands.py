@@ -55,7 +55,10 @@ def scored(tmp_path_factory):
     ("options", "words"),
     [
         (["--maps", "file"], "score: maps must be a folder, or one that can be made"),
-        (["--maps", "maps", "--rate", "1.5"], "score: rate must be a number above 0 and below 1, got 1.5"),
+        (
+            ["--maps", "maps", "--rate", "1.5"],
+            "score: rate must be a number above 0 and below 1, got 1.5",
+        ),
     ],
 )
 def test_where_maps_go_is_checked_before_bags_are_read(scored, tmp_path, monkeypatch, capsys,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import sparsetoken as st
 from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
+from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text, table_text
 from sparsetoken.support.whole_files import whole_file
@@ -104,6 +105,7 @@ class Fit:
 
     def run(self) -> None:
         destination, page = target("fit: save", self.save), target("fit: report", self.report)
+        whole("fit", "folds", self.folds, least=2)
         collection = self._collection()
         bags = self._walked(self._fewer(collection.bags))
         labels, groups = collection.labels, collection.groups
@@ -272,7 +274,9 @@ class Fit:
 
     def _duplicates(self, bags: Walked, groups: NDArray[Any] | None) -> list[str]:
         """Bags that are nearly the same, in different groups, each pair in a sentence."""
-        pairs: Any = st.find_duplicates(bags, groups).to_dict("records")
+        self._doing("looking for copies of bags")
+        table = st.find_duplicates(bags, groups, progress=not self.no_progress)
+        pairs: Any = table.to_dict("records")
         words = []
         for pair in pairs[:_MOST_PAIRS]:
             within = (
