@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import sparsetoken as st
+from sparsetoken.cli import bags as command
 from sparsetoken.cli import main, parsed
 from sparsetoken.cli.bags import Fit
 
@@ -27,8 +28,8 @@ def test_a_reported_command_is_what_was_asked_for(options):
     fit = Fit("my bags", **options)
     first, *others = fit._commands
     assert parsed(shlex.split(first)[1:]) == fit
-    for command in others:
-        score = parsed(shlex.split(command)[1:])
+    for other in others:
+        score = parsed(shlex.split(other)[1:])
         assert (score.model, score.bags) == (fit.save, fit.bags)
         assert (score.layout, score.leave_out) == (fit.layout, fit.leave_out)
         assert (score.max_tokens, score.bag_column) == (fit.max_tokens, fit.bag_column)
@@ -94,3 +95,32 @@ def test_score_knows_columns_and_takes_fewer_tokens(scored, tmp_path):
     assert main([*arguments, "--max-tokens", "2", "--out", str(tmp_path / "s.csv")]) == 0
     table = pd.read_csv(tmp_path / "s.csv")
     assert table.bag.tolist() == ["b0", "b1", "b2"] and table.tokens.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_poolings_that_need_memory_are_named(scored, monkeypatch, capsys, large):
+    """In one line, whether or not it was estimated how long others take."""
+    monkeypatch.setattr(st.BagSource, "fits", False)
+    monkeypatch.setattr(command, "_LARGE", 0 if large else 1 << 21)
+    names = "pooled", "attention", "statistics"
+    monkeypatch.setattr(st, "rehearse_poolings", lambda *_, **__: dict.fromkeys(names, 1.0))
+    bags = st.open_bags(scored / "bags").bags
+    fit = Fit("bags")
+    if fit._poolings(bags, np.arange(3) % 2) is None:
+        fit._absent(names)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
+    assert "joint and posterior would need all bags in memory; vectorized needs" in line
+
+
+@pytest.mark.slow
+def test_what_fewer_tokens_cost_is_said(tmp_path, capsys):
+    sample = st.Task(10, 2, 5.0).sample(120, dim=4, rng=0)
+    np.savez(tmp_path / "bags.npz", X=sample.tokens, y=sample.labels)
+    options = ["--max-tokens", "6", "--poolings", "pooled", "--folds", "2"]
+    report = tmp_path / "page.html"
+    arguments = ["fit", str(tmp_path / "bags.npz"), *options, "--report", str(report)]
+    assert main(arguments) == 0
+    words = capsys.readouterr().out
+    sentence = "With at most 6 of 10 tokens a positive bag keeps 1.2 of its 2 signal tokens"
+    assert sentence in words and sentence in report.read_text()
+    assert words.index("A signal is there") < words.index(sentence)

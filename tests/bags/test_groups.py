@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.bags import comparison
+from sparsetoken.bags import comparison, report
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.classifier import BagClassifier
 from sparsetoken.bags.groups import correlation, design_effect, read_groups, standard_error
@@ -295,6 +296,8 @@ def test_effective_bags_fall_where_groups_are_alike_and_not_where_they_are_not(g
     (line,) = [line for line in alike.summary().splitlines() if line.startswith("groups")]
     assert "20; scores of two bags of a group correlate by" in line
     assert "100 bags teach as much as" in line
+    page = "".join(report._pilot(SimpleNamespace(pilot=alike)))
+    assert f"Groups: {alike.group_sentence()}." in page and "100 bags teach as much as" in page
     content = json.loads(alike.to_json())
     assert content["effective_bags"]["pooled"] == pytest.approx(alike.effective_bags["pooled"])
     anchor = alike.anchors[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 10  # of bags that are nearly the same, a sentence each
 _MORE = (1, 2, 4, 8)  # times as many labelled bags
 _PILOT = 1 << 28  # numbers of bags from which a signal is estimated, where not all fit: 2 GiB
+_LEAST_DIM = 3  # of a plan
 _SHOWN = 20  # bags that are left out, of which is said why
 _FEWER = 0.4  # of the bags: what the smaller of two measurements learns from
 _SEVERAL = (
@@ -147,8 +148,8 @@ class Fit:
         for row in comparison.rows:
             if row["failure"]:
                 self._say(f"{row['pooling']} has no numbers: {row['failure']}.")
-        if not poolings and "vectorized" not in set(table.pooling):
-            self._say("(vectorized needs bags of one length, not too many)")
+        if poolings is None:
+            self._absent(table.pooling)
         chosen = self._chosen(table)
         classifier = tokens = None
         if destination is not None or page is not None:
@@ -170,6 +171,8 @@ class Fit:
             self._say(f"\n{_SEVERAL}")
         else:
             outlook = self._outlook(bags, labels == signal, groups, chosen)
+        if self.max_tokens is not None and outlook.get("pilot") and not self.merge:
+            warnings.append(self._cost(collection.bags, labels == signal, groups))
         report = st.FitReport.of(
             bags,
             labels,
@@ -317,6 +320,7 @@ class Fit:
             return None
         self._doing("estimating how long each pooling will take (--poolings chooses them)")
         seconds = st.rehearse_poolings(bags, labels, folds=self.folds, groups=groups)
+        self._absent(seconds)
         kept = {name for name in seconds if name == self.pooling or not _dominates(name, seconds)}
         note(
             ", ".join(
@@ -326,6 +330,17 @@ class Fit:
             )
         )
         return [name for name in seconds if name in kept]
+
+    def _absent(self, suited: Iterable[str]) -> None:
+        """A line on the poolings that do not suit the bags, and why."""
+        absent = [name for name in st.ESTIMATORS if name not in set(suited)]
+        words = []
+        if names := [name for name in absent if name != "vectorized"]:
+            words.append(f"{' and '.join(names)} would need all bags in memory")
+        if "vectorized" in absent:
+            words.append("vectorized needs bags of one length, not too many")
+        if words:
+            self._say(f"(left out: {'; '.join(words)})")
 
     def _tokens(
         self, bags: Walked, labels: NDArray[Any], signal: Any, groups: NDArray[Any] | None
@@ -372,6 +387,29 @@ class Fit:
             return {"unplanned": str(error)}
         self._say("\n" + pilot.summary())
         return {"pilot": pilot, **(self._plans(pilot, chosen) if pilot.found else {})}
+
+    def _cost(self, whole: Walked, positive: NDArray[np.bool_], groups: NDArray[Any] | None) -> str:
+        """What it costs to keep some tokens of each bag, by the task that whole ones come from."""
+        self._doing("estimating what is in whole bags, for what --max-tokens costs")
+        try:
+            some = self._few(whole)
+            pilot = st.estimate_task(
+                whole[some].load(),
+                positive[some],
+                groups=None if groups is None else groups[some],
+                measure=False,
+            )
+            if pilot.task is None:
+                raise InvalidInput("no signal was found in whole bags")
+            dim = max(_LEAST_DIM, round(pilot.effective_dim))
+            cost = st.max_tokens_cost(
+                pilot.task, self.max_tokens or 0, dim=dim, samples=len(whole), seed=self.seed
+            )
+            words = f"by theory alone: {cost}"
+        except (InvalidInput, st.ConvergenceError) as error:
+            words = f"what --max-tokens costs cannot be told: {error}"
+        self._say(f"{words[:1].upper()}{words[1:].removesuffix('.')}.")
+        return words
 
     def _few(self, bags: Walked) -> NDArray[np.intp]:
         """Places of all bags; of as many as memory has room for, drawn at random."""
