@@ -33,7 +33,8 @@ from sparsetoken.support.progress import byte_bar
 class BagFormat(Protocol):
     """How one bag is read. Objects travel to other processes: they hold paths, no open files.
 
-    What cannot be read is `InvalidInput`, without the name of the bag.
+    What cannot be read is `InvalidInput`, without the name of the bag. Coordinates are the corners
+    of patches where x and y are least, unless a format has `centres = True`.
     """
 
     def tokens(self, key: Any) -> NDArray[Any]:
@@ -206,6 +207,11 @@ class BagSource:
             return places
         except InvalidInput as error:
             raise InvalidInput(f"bag {self.names[bag]}: {error}") from error
+
+    @property
+    def centres(self) -> bool:
+        """Whether coordinates are the centres of patches, not their corners."""
+        return getattr(self.format, "centres", False)
 
     def load(self) -> Bags:
         """All bags, in memory, if they fit into half of it: they are copied once."""
