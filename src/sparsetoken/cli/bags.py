@@ -483,7 +483,8 @@ def open_noted(path: str, **options: Any) -> st.BagCollection:
         note(sentence)
     if len(collection.problems):
         shown = table_text(collection.problems.head(_SHOWN))
-        note(f"{len(collection.problems)} bags are left out\n{shown}")
+        count = len(collection.problems)
+        note(f"{count} {'bag is' if count == 1 else 'bags are'} left out\n{shown}")
     return collection
 
 

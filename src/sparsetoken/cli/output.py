@@ -55,18 +55,15 @@ def target(field: str, name: str | None) -> Path | None:
 
 
 def target_folder(field: str, name: str | None) -> Path | None:
-    """A folder to write to, made or refused before the work; None if none is asked for."""
+    """A folder to write to, refused before the work if it cannot be one; None if none is asked
+    for."""
     if name is None:
         return None
-    folder = Path(name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = error.strerror
-    else:
-        why = "it is read-only"
-        if os.access(folder, os.W_OK):
-            return folder
+    folder = Path(name).absolute()
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if there.is_dir() and os.access(there, os.W_OK):
+        return Path(name)
+    why = f"{there} is {'read-only' if there.is_dir() else 'a file'}"
     raise InvalidInput(f"{field} must be a folder, or one that can be made ({why}), got {name!r}")
 
 

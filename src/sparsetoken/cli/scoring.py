@@ -78,7 +78,8 @@ class Score:
             drawn = _drawn(classifier, posterior, source)
             written = st.write_maps(st.map_tokens(source, posterior, drawn, rate), maps)
             places = sum(path.suffix == ".geojson" for path in written)
-            note(f"maps of the tokens of {len(bags)} bags are in {maps}, {places} with coordinates")
+            many = "1 bag" if len(bags) == 1 else f"{len(bags)} bags"
+            note(f"maps of the tokens of {many} are in {maps}, {places} with coordinates")
         if not several:
             note(f"probabilities and scores are those of the label {labels[0]}")
         _write(predictions, out)

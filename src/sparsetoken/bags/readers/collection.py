@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,6 +215,7 @@ class _Names:
 
 
 def _forms(name: str) -> tuple[str, str, str]:
+    name = normalize("NFC", name)  # some systems keep the é of a file as an e and an accent
     return name, _bare(name), _bare(PurePosixPath(name).name)
 
 

@@ -126,6 +126,8 @@ def reader_of(
     if layout is None:
         readers = {name: READERS.make(name) for name in READERS}
         known = [name for name, reader in readers.items() if reader.can_read(path)]
+        if not known and path.is_dir() and all(_hides(file) for file in path.iterdir()):
+            raise InvalidInput("there are no files in this folder")
         if not known:
             layouts = "; ".join(reader.layout for reader in readers.values())
             raise InvalidInput(f"bags must be in a layout that is known ({layouts}), this is not")
@@ -140,6 +142,10 @@ def reader_of(
     return reader
 
 
+def _hides(path: Path) -> bool:
+    return path.name.startswith(".")
+
+
 def problems_of(bags: Bags | BagSource) -> tuple[Problem, ...]:
     """What a reader met and could not take."""
     return bags.problems if isinstance(bags, BagSource) else ()
@@ -149,7 +155,11 @@ def problem_text(problems: Sequence[Problem]) -> str:
     """All that is wrong, counted; and a table of the first."""
     counts = Counter(problem.problem for problem in problems)
     numbers = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    lines = [f"{len(problems)} bags cannot be taken ({numbers}); leave_out goes on without them"]
+    bags, them = ("bag", "it") if len(problems) == 1 else ("bags", "them")
+    lines = [
+        f"{len(problems)} {bags} cannot be taken ({numbers}); leave_out=True, on the command line "
+        f"--leave-out, goes on without {them}"
+    ]
     widths = [max(len(row[k]) for row in problems[:_SHOWN]) for k in range(2)]
     lines += [
         f"  {bag.ljust(widths[0])}  {kind.ljust(widths[1])}  {words}"
