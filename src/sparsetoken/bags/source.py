@@ -75,6 +75,7 @@ class BagSource:
     format: BagFormat
     problems: tuple[Problem, ...] = ()  # bags that were met and are not among these
     walking: Walking = field(default_factory=Walking)
+    groups: tuple[str, ...] | None = None  # of each bag, where the reader knows them
     notes: tuple[str, ...] = ()  # what the reader did not take for features
 
     def __len__(self) -> int:
@@ -84,7 +85,8 @@ class BagSource:
         """Some of the bags."""
         index = np.arange(len(self))[chosen]
         names, keys = (tuple(values[i] for i in index) for values in (self.names, self.keys))
-        some = replace(self, names=names, lengths=self.lengths[index], keys=keys)
+        groups = None if self.groups is None else tuple(self.groups[i] for i in index)
+        some = replace(self, names=names, lengths=self.lengths[index], keys=keys, groups=groups)
         if "summary" in self.__dict__:  # a pass less
             some.__dict__["summary"] = self.summary[index]
         return some

@@ -122,8 +122,11 @@ def test_hostile_tables_are_refused_in_a_sentence(tmp_path, content, options, wo
 def test_metadata_that_does_not_fit(tmp_path):
     for content, words in [
         ("ID\tstatus\nHIP1\t-\n", "metadata.tsv: a label must be there for 'HIP2', there is none"),
-        ("ID\tstatus\nHIP1\t-\nHIP2\t\n", "metadata.tsv: bag HIP2 must have a label"),
-        ("ID\tstatus\nHIP1\t-\nHIP1\t+\n", "metadata.tsv: bag HIP1 must have one label"),
+        (
+            "ID\tstatus\nHIP1\t-\nHIP2\t\n",
+            "metadata.tsv: bag HIP2: column .status. is empty in row 2",
+        ),
+        ("ID\tstatus\nHIP1\t-\nHIP1\t+\n", "metadata.tsv: bag HIP1: column .status. is"),
         ("n\tstatus\n1\t-\n", "metadata.tsv: a column must have the names of repertoires"),
         ("ID\tstatus\tlabel\nHIP1\t-\t+\n", "metadata.tsv: label_column must be given"),
     ]:

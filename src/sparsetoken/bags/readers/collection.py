@@ -94,7 +94,8 @@ def open_bags(
     label_column : str, optional
         The column with labels; else label, y, target or the like, or the only one left.
     group_column : str, optional
-        The column with groups; else patient, case_id, donor or the like, if there is one.
+        The column with groups; else patient, case_id, donor or the like, if there is one. Without a
+        table, of a table of tokens, or of obs in an h5ad file.
     leave_out : bool
         Go on without the bags that have a problem, rather than refuse all.
 
@@ -135,11 +136,14 @@ def open_bags(
         names = bags.names if isinstance(bags, BagSource) else tuple(map(str, range(len(bags))))
         problems = list(problems_of(bags))
         kept, groups = list(range(len(names))), None
+        if isinstance(bags, BagSource) and bags.groups is not None:
+            groups = np.array(bags.groups)
         if table is not None:
             rows, contradictions = _matched(table, names, [problem.bag for problem in problems])
             problems += contradictions
             kept = [index for index in kept if names[index] in rows]
             values = np.array([rows[names[index]].label for index in kept])
+            groups = None
             if table.group_column is not None:
                 groups = np.array([rows[names[index]].group for index in kept])
         if problems and not (leave_out and kept):

@@ -25,7 +25,10 @@ _TEXT, _PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class LongTable:
-    """One row a token; `bag_column` and `label_column` where names do not tell.
+    """One row a token; `bag_column`, `label_column` and `group_column` where names do not tell.
+
+    Groups (patient, case_id, …), if there are any, are those of the source. Bags without a label or
+    a group, or with several, are its problems.
 
     Text is read at once, numbers exactly as they are written, and must fit in half of memory; of a
     Parquet file the bags are indexed, and tokens are read when asked for.
@@ -41,6 +44,7 @@ class LongTable:
 
     bag_column: str | None = None
     label_column: str | None = None
+    group_column: str | None = None
 
     layout = "CSV, TSV or Parquet tables with a row for each token: bag, label, features"
 
@@ -49,11 +53,21 @@ class LongTable:
         return known and not Airr().can_read(path)
 
     def read(self, path: Path) -> tuple[BagSource, NDArray[Any] | None]:
+        given = self.bag_column, self.label_column, self.group_column
+        table: Any
         if path.suffix.lower() in _PARQUET:
-            bags, table, dim, aside = read_parquet(path, self.bag_column, self.label_column)
-            source = BagSource(bags.names, bags.lengths, dim, bags.rows, table, notes=aside)
-            return source, bags.labels
-        bags, memory, aside = read_delimited(path, self.bag_column, self.label_column)
-        dim = memory.values.shape[1]
-        source = BagSource(bags.names, bags.lengths, dim, bags.rows, memory, notes=aside)
+            bags, table, dim, aside = read_parquet(path, *given)
+        else:
+            bags, table, aside = read_delimited(path, *given)
+            dim = table.values.shape[1]
+        source = BagSource(
+            bags.names,
+            bags.lengths,
+            dim,
+            bags.rows,
+            table,
+            bags.problems,
+            groups=bags.groups,
+            notes=aside,
+        )
         return source, bags.labels
