@@ -19,7 +19,7 @@ from sparsetoken.cli.bags import Fit
     [
         {},
         {"leave_out": True, "layout": "trident", "save": "a model"},
-        {"merge": True, "group": "case id", "max_tokens": 50},
+        {"merge": True, "group": "case id", "max_tokens": 50, "save": "m"},
         {"poolings": ("attention,joint",), "pooling": "joint", "target_auc": 0.9},
         {"positive": "-1", "leave_out": True, "save": "m", "max_tokens": 9, "bag_column": "which"},
     ],
@@ -33,6 +33,7 @@ def test_a_reported_command_is_what_was_asked_for(options):
         assert (score.model, score.bags) == (fit.save, fit.bags)
         assert (score.layout, score.leave_out) == (fit.layout, fit.leave_out)
         assert (score.max_tokens, score.bag_column) == (fit.max_tokens, fit.bag_column)
+        assert (score.group, score.merge) == (fit.group, fit.merge)
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +125,27 @@ def test_what_fewer_tokens_cost_is_said(tmp_path, capsys):
     sentence = "With at most 6 of 10 tokens a positive bag keeps 1.2 of its 2 signal tokens"
     assert sentence in words and sentence in report.read_text()
     assert words.index("A signal is there") < words.index(sentence)
+
+
+def test_groups_are_scored_as_they_were_learned_from(scored, tmp_path, capsys):
+    """Of a table by its column, of an npz file by its array."""
+    table = pd.read_csv(scored / "bags.csv")
+    table.insert(1, "owner", [1.0] * 12 + [2.0] * 6)
+    table.to_csv(tmp_path / "owned.csv", index=False)
+    options = ["--bag-column", "which", "--group", "owner"]
+    tokens = table[[f"f{k}" for k in range(4)]].to_numpy()
+    np.savez(tmp_path / "owned.npz", X=tokens.reshape(3, 6, 4), owner=[1.0, 1.0, 2.0])
+    fit = Fit(str(tmp_path / "owned.csv"), bag_column="which", group="owner")
+    assert fit._collection().groups.tolist() == ["1.0", "1.0", "2.0"]
+    score = ["score", str(scored / "model")]
+    out = tmp_path / "s.csv"
+    assert main([*score, str(tmp_path / "owned.csv"), *options, "--out", str(out)]) == 0
+    assert len(pd.read_csv(out)) == 3
+    tables = []
+    for name, given in (("owned.csv", options), ("owned.npz", ["--group", "owner"])):
+        assert main([*score, str(tmp_path / name), *given, "--merge", "--out", str(out)]) == 0
+        tables.append(pd.read_csv(out))
+    assert tables[0].bag.tolist() == [1.0, 2.0] and tables[0].tokens.tolist() == [12, 6]
+    pd.testing.assert_frame_equal(*tables, check_dtype=False)
+    assert main([*score, str(tmp_path / "owned.npz"), "--merge"]) == 2
+    assert "score: merge must come with --group" in capsys.readouterr().err

@@ -121,7 +121,7 @@ class Fit:
                 f"{self.bags}: y must have labels of two kinds, got {classes[0]} alone"
             )
         signal = self._signal(classes)
-        if self._own_groups:
+        if self._group_column != self.group:
             groups = st.load_groups(self.bags, str(self.group))
         duplicates = self._duplicates(bags, groups)
         if self.merge:
@@ -210,7 +210,7 @@ class Fit:
             words = ["sparsetoken", "score", self.save, self.bags]
             same = ["layout", "leave_out", "max_tokens"]
             if self.labels is None:  # they are columns of the bags themselves
-                same += ["bag_column", "label_column"]
+                same += ["bag_column", "label_column", "group", "merge"]
             commands.append(shlex.join([*words, *self._typed(same)]))
         return commands
 
@@ -235,9 +235,14 @@ class Fit:
             labels=self.labels if self.slide_table is None else (self.labels, self.slide_table),
             bag_column=self.bag_column,
             label_column=self.label_column,
-            group_column=None if self._own_groups else self.group,
+            group_column=self._group_column,
             leave_out=self.leave_out,
         )
+
+    @property
+    def _group_column(self) -> str | None:
+        """Of a table; None where groups are an array of the npz file itself."""
+        return None if self.labels is None and self.bags.endswith(".npz") else self.group
 
     def _check_labels(self, labels: NDArray[Any]) -> None:
         """Those of an npz file may be missing; those of tables were looked at."""
@@ -246,11 +251,6 @@ class Fit:
                 raise InvalidInput(
                     f"{self.bags}: y must have a label for each bag, got {label!r} for bag {bag}"
                 )
-
-    @property
-    def _own_groups(self) -> bool:
-        """Whether groups are in the npz file itself."""
-        return self.group is not None and self.labels is None and self.bags.endswith(".npz")
 
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""

@@ -41,6 +41,10 @@ class Score:
     """Of such a table, which is no feature; else label, y or the like."""
     max_tokens: int | None = None
     """Take so many tokens of each bag, chosen at random and always the same, as fit does."""
+    group: str | None = None
+    """The column of the table, or array of the npz file, that names each bag's group."""
+    merge: bool = False
+    """Score one bag of each group, as fit --merge learns from."""
     leave_out: bool = False
     """Go on without bags that are doubled or unreadable."""
     maps: str | None = None
@@ -61,13 +65,16 @@ class Score:
             layout=self.layout,
             bag_column=self.bag_column,
             label_column=self.label_column,
+            group_column=None if self.bags.endswith(".npz") else self.group,
             leave_out=self.leave_out,
         )
         source = collection.bags
         if self.max_tokens is not None:
             source = st.subsampled(source, self.max_tokens)  # type: ignore[type-var]
+        names = np.array(collection.names or range(len(source)))
+        if self.merge:
+            source, _, names = st.merge_bags(source, None, self._groups(collection))
         bags = source.load() if source.fits else source
-        names = np.array(collection.names or range(len(bags)))
         posterior = None if self.maps is None else st.load_token_posterior(self.model)
         several = classifier.positive_ is None
         labels = classifier.classes_.tolist() if several else [classifier.positive_]
@@ -83,6 +90,17 @@ class Score:
         if not several:
             note(f"probabilities and scores are those of the label {labels[0]}")
         _write(predictions, out)
+
+    def _groups(self, collection: st.BagCollection) -> NDArray[Any]:
+        """Of the bags, where they themselves say."""
+        if self.group is not None and self.bags.endswith(".npz"):
+            return st.load_groups(self.bags, self.group)
+        if collection.groups is None:
+            raise InvalidInput(
+                "score: merge must come with --group, a column of the bags' own table or an array "
+                "of the npz file"
+            )
+        return collection.groups
 
     @staticmethod
     def _predictions(
