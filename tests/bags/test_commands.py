@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import sparsetoken as st
-from sparsetoken.cli import bags as command
+from sparsetoken.cli import bags as cli_bags
 from sparsetoken.cli import main, parsed
 from sparsetoken.cli.bags import Fit
 
@@ -102,7 +102,7 @@ def test_score_knows_columns_and_takes_fewer_tokens(scored, tmp_path):
 def test_poolings_that_need_memory_are_named(scored, monkeypatch, capsys, large):
     """In one line, whether or not it was estimated how long others take."""
     monkeypatch.setattr(st.BagSource, "fits", False)
-    monkeypatch.setattr(command, "_LARGE", 0 if large else 1 << 21)
+    monkeypatch.setattr(cli_bags, "_LARGE", 0 if large else 1 << 21)
     names = "pooled", "attention", "statistics"
     monkeypatch.setattr(st, "rehearse_poolings", lambda *_, **__: dict.fromkeys(names, 1.0))
     bags = st.open_bags(scored / "bags").bags
@@ -149,3 +149,44 @@ def test_groups_are_scored_as_they_were_learned_from(scored, tmp_path, capsys):
     pd.testing.assert_frame_equal(*tables, check_dtype=False)
     assert main([*score, str(tmp_path / "owned.npz"), "--merge"]) == 2
     assert "score: merge must come with --group" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_all_bags_that_cannot_be_read_are_listed(scored, tmp_path, monkeypatch, capsys, streamed):
+    """Headers say nothing of numbers that are none; they are found at once, and left out."""
+    if streamed:
+        monkeypatch.setattr(st.BagSource, "fits", False)
+    monkeypatch.setattr(st, "estimate_task", lambda *_, **__: refuse("not now"))  # takes long
+    rng = np.random.default_rng(0)
+    for bag in range(24):
+        tokens = rng.standard_normal((5, 4))
+        if bag in (3, 17):
+            tokens[2, 1] = np.nan if bag == 3 else np.inf
+        np.save(tmp_path / f"b{bag:02}.npy", tokens)
+    table = pd.DataFrame({"bag": [f"b{bag:02}" for bag in range(24)], "y": np.arange(24) % 2})
+    (tmp_path / "tables").mkdir()
+    table.to_csv(tmp_path / "tables" / "labels.csv", index=False)
+    labels = ["--labels", str(tmp_path / "tables" / "labels.csv")]
+    fit = ["fit", str(tmp_path), *labels, "--poolings", "pooled", "--folds", "2", "--json"]
+    score = ["score", str(scored / "model"), str(tmp_path)]
+    for command in (fit, score):
+        assert main(command) == 2
+        words = capsys.readouterr().err
+        assert (
+            "2 bags cannot be taken (2 unreadable)" in words and "b03" in words and "b17" in words
+        )
+        assert main([*command, "--leave-out"]) == 0
+        seen = capsys.readouterr()
+        assert "2 bags are left out" in seen.err and "b17" in seen.err
+        assert '"bags": 22' in seen.out if command is fit else seen.out.count("\n") == 23
+
+
+def refuse(words):
+    raise st.InvalidInput(words)
+
+
+def test_bags_of_another_dimension_are_not_looked_through(scored, tmp_path, monkeypatch, capsys):
+    np.save(tmp_path / "a.npy", np.ones((5, 3)))
+    monkeypatch.setattr(st.BagCollection, "readable", lambda *_: pytest.fail("a pass too much"))
+    assert main(["score", str(scored / "model"), str(tmp_path)]) == 2
+    assert "expecting 4 features" in capsys.readouterr().err

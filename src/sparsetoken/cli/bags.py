@@ -108,22 +108,17 @@ class Fit:
         destination, page = target("fit: save", self.save), target("fit: report", self.report)
         whole("fit", "folds", self.folds, least=2)
         collection = self._collection()
-        bags = self._walked(self._fewer(collection.bags))
-        labels, groups = collection.labels, collection.groups
-        if labels is None:
-            raise InvalidInput(
-                f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
-            )
-        self._check_labels(labels)
+        labels, groups = self._labelled(collection)
+        try:
+            bags = self._walked(self._fewer(collection.bags))
+            duplicates = self._duplicates(bags, groups)
+        except InvalidInput:  # of one bag: there may be more
+            collection = readable_noted(collection, self.leave_out)
+            labels, groups = self._labelled(collection)
+            bags = self._walked(self._fewer(collection.bags))
+            duplicates = self._duplicates(bags, groups)
         classes = np.unique(labels)
-        if len(classes) < 2:
-            raise InvalidInput(
-                f"{self.bags}: y must have labels of two kinds, got {classes[0]} alone"
-            )
         signal = self._signal(classes)
-        if self._group_column != self.group:
-            groups = st.load_groups(self.bags, str(self.group))
-        duplicates = self._duplicates(bags, groups)
         if self.merge:
             bags, labels = self._merged(bags, labels, groups, signal)
             groups = None
@@ -244,13 +239,27 @@ class Fit:
         """Of a table; None where groups are an array of the npz file itself."""
         return None if self.labels is None and self.bags.endswith(".npz") else self.group
 
-    def _check_labels(self, labels: NDArray[Any]) -> None:
-        """Those of an npz file may be missing; those of tables were looked at."""
+    def _labelled(self, collection: st.BagCollection) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Labels of two kinds or more, and groups if there are any."""
+        labels, groups = collection.labels, collection.groups
+        if labels is None:
+            raise InvalidInput(
+                f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
+            )
+        # those of an npz file may be missing; those of tables were looked at
         for bag, label in enumerate(labels.tolist()):
             if label != label or not str(label).strip():
                 raise InvalidInput(
                     f"{self.bags}: y must have a label for each bag, got {label!r} for bag {bag}"
                 )
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            raise InvalidInput(
+                f"{self.bags}: y must have labels of two kinds, got {classes[0]} alone"
+            )
+        if self._group_column != self.group:
+            groups = st.load_groups(self.bags, str(self.group))
+        return labels, groups
 
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""
@@ -481,11 +490,23 @@ def open_noted(path: str, **options: Any) -> st.BagCollection:
     collection = st.open_bags(path, **options)
     for sentence in collection.notes:
         note(sentence)
-    if len(collection.problems):
-        shown = table_text(collection.problems.head(_SHOWN))
-        count = len(collection.problems)
-        note(f"{count} {'bag is' if count == 1 else 'bags are'} left out\n{shown}")
+    _note_problems(collection)
     return collection
+
+
+def readable_noted(collection: st.BagCollection, leave_out: bool) -> st.BagCollection:
+    """Those bags that can be read, and a remark on all that are left out."""
+    readable = collection.readable(leave_out)
+    if len(readable) < len(collection):
+        _note_problems(readable)
+    return readable
+
+
+def _note_problems(collection: st.BagCollection) -> None:
+    count = len(collection.problems)
+    if count:
+        shown = table_text(collection.problems.head(_SHOWN))
+        note(f"{count} {'bag is' if count == 1 else 'bags are'} left out\n{shown}")
 
 
 def _each_once(advices: Mapping[int | str, st.PilotPlan]) -> list[str]:

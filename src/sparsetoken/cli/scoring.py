@@ -13,7 +13,7 @@ import tyro
 from numpy.typing import NDArray
 
 import sparsetoken as st
-from sparsetoken.cli.bags import open_noted
+from sparsetoken.cli.bags import open_noted, readable_noted
 from sparsetoken.cli.output import note, target, target_folder
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real
@@ -68,17 +68,18 @@ class Score:
             group_column=None if self.bags.endswith(".npz") else self.group,
             leave_out=self.leave_out,
         )
-        source = collection.bags
-        if self.max_tokens is not None:
-            source = st.subsampled(source, self.max_tokens)  # type: ignore[type-var]
-        names = np.array(collection.names or range(len(source)))
-        if self.merge:
-            source, _, names = st.merge_bags(source, None, self._groups(collection))
-        bags = source.load() if source.fits else source
-        posterior = None if self.maps is None else st.load_token_posterior(self.model)
         several = classifier.positive_ is None
         labels = classifier.classes_.tolist() if several else [classifier.positive_]
-        predictions = self._predictions(classifier, bags, names, labels)
+        posterior = None if self.maps is None else st.load_token_posterior(self.model)
+        try:
+            source, bags, names = self._bags(collection)
+            predictions = self._predictions(classifier, bags, names, labels)
+        except InvalidInput:
+            if collection.bags.dim * classifier.n_tokens != classifier.n_features_in_:
+                raise  # of all bags
+            # of one bag: there may be more
+            source, bags, names = self._bags(readable_noted(collection, self.leave_out))
+            predictions = self._predictions(classifier, bags, names, labels)
         if tokens is not None:  # first: standard output may be a pipe that closes
             _write(self._tokens(classifier, bags, names, labels), tokens)
         if maps is not None and posterior is not None:
@@ -90,6 +91,16 @@ class Score:
         if not several:
             note(f"probabilities and scores are those of the label {labels[0]}")
         _write(predictions, out)
+
+    def _bags(self, collection: st.BagCollection) -> tuple[Any, Any, NDArray[Any]]:
+        """Bags as they are on disk, in memory if they fit, and their names."""
+        source = collection.bags
+        if self.max_tokens is not None:
+            source = st.subsampled(source, self.max_tokens)  # type: ignore[type-var]
+        names = np.array(collection.names or range(len(source)))
+        if self.merge:
+            source, _, names = st.merge_bags(source, None, self._groups(collection))
+        return source, source.load() if source.fits else source, names
 
     def _groups(self, collection: st.BagCollection) -> NDArray[Any]:
         """Of the bags, where they themselves say."""

@@ -57,6 +57,35 @@ class BagCollection:
         """Of the bags; None where they have numbers alone."""
         return self.bags.names if isinstance(self.bags, BagSource) else None
 
+    def readable(self, leave_out: bool = False) -> BagCollection:
+        """The bags of which all tokens can be read and are finite numbers: a pass over the files.
+
+        Raises
+        ------
+        InvalidInput
+            Unless `leave_out`, for bags that cannot be read; the error lists all of them.
+        """
+        if not isinstance(self.bags, BagSource):
+            return self
+        problems = []
+        for bag, name in enumerate(self.bags.names):
+            try:
+                self.bags.read(bag)
+            except InvalidInput as error:
+                words = str(error).removeprefix(f"bag {name}: ")
+                problems.append(Problem(name, "unreadable", words))
+        names = {problem.bag for problem in problems}
+        kept = [bag for bag, name in enumerate(self.bags.names) if name not in names]
+        if problems and not (leave_out and kept):
+            raise InvalidInput(problem_text(problems))
+        others = [Problem(*row) for row in self.problems.itertuples(index=False)]
+        return BagCollection(
+            self.bags[kept],
+            None if self.labels is None else self.labels[kept],
+            None if self.groups is None else self.groups[kept],
+            _frame([*others, *problems]),
+        )
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what else was left out, such as columns that are no features."""
