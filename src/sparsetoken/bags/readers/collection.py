@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sparsetoken.bags.readers.label_tables import TableLike
+    from sparsetoken.bags.readers.loading import Reader
 
 # Endings of slides and of files of bags: slide.svs in a table means the bag of slide.h5.
 _ENDINGS = frozenset(
@@ -95,7 +96,7 @@ class BagCollection:
 def open_bags(
     path: str | os.PathLike[str],
     *,
-    layout: str | None = None,
+    layout: str | Reader | None = None,
     labels: TableLike | Sequence[TableLike] | None = None,
     bag_column: str | None = None,
     label_column: str | None = None,
@@ -111,8 +112,9 @@ def open_bags(
         STAMP, Slideflow or torchmil; a folder with a file for each bag, all of one kind (.h5, .pt,
         .npy, .npz, .safetensors, .parquet, .zarr); a table with a row for each token (.csv, .tsv,
         .parquet), an h5ad file, immune repertoires.
-    layout : str, optional
-        The name of one of `READERS`; else the layout is recognised.
+    layout : str or reader, optional
+        The name of one of `READERS`, or such a reader itself with settings of its own, as
+        `Airr(encoder=own)`; else the layout is recognised.
     labels : path, data frame or two of them, optional
         A table with a row for each bag: CSV, TSV, XLSX or Parquet. Or two, as STAMP has them:
         patients and labels, then patients and bags. A bag is the row of its name; folders and

@@ -120,9 +120,18 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
 
 
 def reader_of(
-    path: Path, layout: str | None = None, options: Mapping[str, Any] | None = None
+    path: Path, layout: str | Reader | None = None, options: Mapping[str, Any] | None = None
 ) -> Reader:
-    """The reader of that layout, or the one that recognises what is there; with its options."""
+    """The reader of that layout, or the one that recognises what is there; with its options.
+
+    A reader itself is taken as it is.
+    """
+    if hasattr(layout, "read") and not inspect.isclass(layout):
+        for option in options or {}:
+            raise InvalidInput(
+                f"{option} must be None where layout is a reader: it knows columns of its own"
+            )
+        return layout
     if layout is None:
         readers = {name: READERS.make(name) for name in READERS}
         known = [name for name, reader in readers.items() if reader.can_read(path)]
