@@ -126,7 +126,7 @@ def reader_of(
 
     A reader itself is taken as it is.
     """
-    if hasattr(layout, "read") and not inspect.isclass(layout):
+    if layout is not None and not isinstance(layout, str | type) and hasattr(layout, "read"):
         for option in options or {}:
             raise InvalidInput(
                 f"{option} must be None where layout is a reader: it knows columns of its own"
@@ -146,7 +146,7 @@ def reader_of(
         layout = known[0]
     reader = READERS.make(layout, **(options or {}))
     for option in options or {}:
-        if option not in inspect.signature(READERS[layout]).parameters:
+        if option not in inspect.signature(type(reader)).parameters:
             raise InvalidInput(f"{option} names a column of a table: labels must be given, too")
     return reader
 
