@@ -60,6 +60,7 @@ def test_the_label_is_said_and_so_is_what_is_done(files, capsys):
     assert "A signal is there" in seen.out
     assert "theory alone is too bad for attention" in seen.out
     assert "attention" in seen.err and "2/2" in seen.err
+    assert "looking for copies of bags" in seen.err
     assert "estimating what is in the bags" in seen.err
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.bags import comparison
+from sparsetoken.bags import comparison, report
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.classifier import BagClassifier
 from sparsetoken.bags.groups import correlation, design_effect, read_groups, standard_error
@@ -167,7 +168,7 @@ def test_nobody_else_splits():
     [
         ([1, 2], "one name for each of the 4 bags, got 2"),
         (np.zeros((4, 2)), r"got shape \(4, 2\)"),
-        ([1.0, np.nan, 2.0, 3.0], "a name for each bag, got nan for bag 1"),
+        ([1.0, np.nan, 2.0, 3.0], "groups must have a value for each bag, got nan for bag 1"),
         (np.array(["a", None, "b", "c"], dtype=object), "got None for bag 1"),
         (["a", "b", " ", "c"], "got ' ' for bag 2"),
         (np.array([1, "a", 2, "b"], dtype=object), "names of one kind"),
@@ -295,6 +296,8 @@ def test_effective_bags_fall_where_groups_are_alike_and_not_where_they_are_not(g
     (line,) = [line for line in alike.summary().splitlines() if line.startswith("groups")]
     assert "20; scores of two bags of a group correlate by" in line
     assert "100 bags teach as much as" in line
+    page = "".join(report._pilot(SimpleNamespace(pilot=alike)))
+    assert f"Groups: {alike.group_sentence()}." in page and "100 bags teach as much as" in page
     content = json.loads(alike.to_json())
     assert content["effective_bags"]["pooled"] == pytest.approx(alike.effective_bags["pooled"])
     anchor = alike.anchors[1]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 
 import sparsetoken as st
-from sparsetoken.bags.labels import two_classes
+from sparsetoken.bags.groups import read_groups
+from sparsetoken.bags.labels import read_labels, two_classes
+from sparsetoken.cli import main
 from sparsetoken.support.errors import InvalidInput
 
 WORDS = np.array(["no4", "has4", "has4", "no4", "no4"])
@@ -55,6 +58,31 @@ def test_the_signal_is_the_label_that_is_named(y, positive, signs):
 def test_labels_that_are_not_there_are_refused(y, given, words):
     with pytest.raises(InvalidInput, match=words):
         two_classes(y, len(y), "test", **given)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", "  "])
+@pytest.mark.parametrize("kind", [list, lambda y: np.array(y, dtype=object), pd.Series])
+def test_a_missing_label_or_group_is_no_word(missing, kind):
+    """NumPy makes words of ["a", nan], and "nan" a label."""
+    values = kind(["a", "b", "a", missing, "b"])
+    for read in (two_classes, read_labels, read_groups):
+        with pytest.raises(InvalidInput, match=r"must have a value for each bag, got .* for bag 3"):
+            read(values, 5, "test")
+    bags = np.random.default_rng(0).standard_normal((5, 3, 2))
+    with pytest.raises(InvalidInput, match="PooledClassifier: y must have a value for each bag"):
+        st.PooledClassifier().fit(bags, values)
+
+
+def test_the_file_and_the_bag_of_a_missing_label_are_named(tmp_path, capsys):
+    bags = np.random.default_rng(0).standard_normal((5, 3, 2))
+    for y, words in (
+        ([0.0, 1.0, np.nan, 1.0, 0.0], "got nan for bag 2"),
+        (["a", "b", "a", "", "b"], "got '' for bag 3"),
+    ):
+        np.savez(tmp_path / "bags.npz", X=bags, y=y)
+        assert main(["fit", str(tmp_path / "bags.npz")]) == 2
+        message = capsys.readouterr().err
+        assert "bags.npz: y must have a label for each bag" in message and words in message
 
 
 FITTED = [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 import sparsetoken as st
+from sparsetoken.bags import leakage
 from sparsetoken.bags.leakage import _CODES
 from sparsetoken.cli import main
 from sparsetoken.support.errors import InvalidInput
@@ -175,3 +177,30 @@ def test_thousands_of_bags_take_seconds():
     start = time.perf_counter()
     assert pairs(bags) == [(30, 1500)]
     assert time.perf_counter() - start < 120
+
+
+def test_units_are_told_by_some_tokens_of_one_bag_at_a_time(monkeypatch):
+    """As from all tokens, in the memory of one bag."""
+    slides = [RNG.standard_normal((20_000, 4)) * [1, 2, 3, 0] + [0, 9, 0, 5] for _ in range(16)]
+    bags = st.Bags.of(slides)
+    tracemalloc.start()
+    coder = leakage._Coder.of(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * slides[0].nbytes
+    tokens = np.concatenate(slides)
+    np.testing.assert_allclose(coder.centre, tokens.mean(axis=0), atol=0.05)
+    np.testing.assert_allclose(coder.per_deviation[:3], 1 / tokens.std(axis=0)[:3], rtol=0.05)
+    assert coder.per_deviation[3] == 0
+    monkeypatch.setattr(leakage, "_LOOKED_AT", 20_000)
+    exact = leakage._Coder.of(bags)
+    np.testing.assert_allclose(exact.centre, tokens.mean(axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(exact.per_deviation[:3], 1 / tokens.std(axis=0)[:3], rtol=1e-9)
+
+
+def test_looking_for_copies_shows_a_bar(capsys):
+    slides = [RNG.standard_normal((30, 5)) for _ in range(4)]
+    st.find_duplicates(slides, progress=True)
+    assert "copies" in capsys.readouterr().err
+    st.find_duplicates(slides)
+    assert capsys.readouterr().err == ""

@@ -256,7 +256,7 @@ def test_statistics_have_maps_without_contributions(story, model):
     ("options", "words"),
     [
         (["old", "new.npz", "--maps", "x"], "holds no probabilities of tokens: fit and save again"),
-        (["model", "new.npz", "--maps", "new.npz"], "folder must be a folder"),
+        (["model", "new.npz", "--maps", "new.npz"], "maps must be a folder"),
         (["model", "new.npz", "--maps", "x", "--rate", "2"], "rate must be"),
     ],
 )

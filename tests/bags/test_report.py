@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
-from sparsetoken.bags.intervals import Interval
+from sparsetoken.bags.intervals import Difference, Interval
 from sparsetoken.bags.judgement import judge, sizes_of_tests, summarise_bags, telling_tokens
 from sparsetoken.cli import main
 from sparsetoken.support.pages import element, page, table
@@ -118,6 +118,10 @@ def test_a_page_is_whole(report):
                   "What the words mean", "Calibration", "no tokens", "1.2.3"):  # fmt: skip
         assert words in text, words
     assert "vectorized" not in text  # was not compared
+    assert "posterior" not in text
+    table = report.comparison.table.replace({"pooling": {"pooled": "posterior"}})
+    more = replace(report, comparison=replace(report.comparison, table=table))
+    assert "Attention whose query is learned in rounds" in Outline(more.to_html()).text
 
 
 def test_the_same_report_gives_the_same_bytes(report):
@@ -140,6 +144,18 @@ def test_numbers_on_the_page_are_those_of_the_report(report):
     shown = replace(report, test_sizes=sizes_of_tests(flawless, 0.9))
     cautious = shown.test_sizes[1].cautious
     assert f"{cautious} new test bags" in Outline(shown.to_html()).text.replace("\xa0", " ")
+
+
+def test_two_perfect_poolings_are_alike_and_not_above_each_other(report):
+    rows = report.comparison.table.copy()
+    rows[["auc", "auc_low", "auc_high"]] = 1.0
+    alike = replace(
+        report,
+        comparison=replace(report.comparison, table=rows),
+        differences={"pooled": Difference(0.0, 0.0, 0.0, 1.0)},
+    )
+    text = Outline(alike.to_html()).text
+    assert "Its AUC is that of mean pooling, 1.000." in text and "0.000 [0.000" not in text
 
 
 def test_the_page_and_json_hold_the_same(sample, report):

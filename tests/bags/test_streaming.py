@@ -355,3 +355,22 @@ def test_what_streaming_cannot_do(slides, capsys):
     np.savez("bags.npz", X=np.ones((4, 2, 3)), y=[0, 1, 0, 1])
     assert main("fit bags.npz --keep passes".split()) == 2
     assert "keep and device are for folders of bags" in capsys.readouterr().err
+
+
+def test_a_comparison_goes_over_the_files_few_times(stored, monkeypatch):
+    """Ranges and moments of all bags once, for all folds and poolings; held-out bags once each."""
+    source, _, labels = stored
+    passes, run = {}, st.BagSource.run
+
+    def counted(self, kernel):
+        passes[kernel.words] = passes.get(kernel.words, 0) + len(self) / len(source)
+        return run(self, kernel)
+
+    monkeypatch.setattr(st.BagSource, "run", counted)
+    poolings = ["pooled", "attention", "statistics"]
+    st.cross_validate(source, labels, folds=3, poolings=poolings)
+    assert passes.pop("ranges and moments") == 1
+    # each pooling's held-out bags, but pooled's, which are in the moments
+    assert passes.pop("scores") <= len(poolings)
+    # covariances, queries and features of the two thirds of bags that each fold learns from
+    assert all(count <= 2 * len(poolings) for count in passes.values())

@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,14 @@ from sparsetoken.bags.whitening import UNWHITENED, Shrinking
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
+
+
+class Outputs(NamedTuple):
+    """What a classifier says of bags."""
+
+    scores: FloatArray  # as `decision_function` gives them
+    probabilities: FloatArray  # (n, k)
+    predictions: NDArray[Any]  # (n,)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # for __init__, as scikit-learn wants it
@@ -202,6 +210,12 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities (n, k) of the classes: the sigmoids of the scores, of sum 1."""
         scores = self.decision_function(X, mask)
         return self._fitted.probabilities(scores)
+
+    def outputs(self, X: Any, mask: Any = None) -> Outputs:
+        """Scores, probabilities and predictions, all in one pass over the bags."""
+        scores = self.decision_function(X, mask)
+        fitted = self._fitted
+        return Outputs(scores, fitted.probabilities(scores), fitted.predict(scores))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,7 +18,7 @@ from sparsetoken.bags.groups import read_groups
 from sparsetoken.bags.held_out import Comparison, HeldOut, best_row, guess_row, pooling_row
 from sparsetoken.bags.intervals import LEVEL
 from sparsetoken.bags.labels import read_labels, signal_of
-from sparsetoken.bags.source import as_bags
+from sparsetoken.bags.source import BagSource, as_bags
 from sparsetoken.support.arrays import IntArray
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import real, refusal, whole
@@ -171,6 +171,8 @@ def _compared(
 
     bags, classes, index, numbers, folds = _read(who, X, y, mask, folds, groups)
     signal_of(classes, positive, who)
+    if isinstance(bags, BagSource):
+        _ = bags.summary  # one pass, handed on to all that folds learn from and are tried on
     labels = classes[index]
     splits = _splits(index, numbers, folds, seed)
     fold = np.empty(len(index), dtype=int)
@@ -356,9 +358,7 @@ def _tried(
 
 def _said(classifier: BagClassifier, bags: Walked, seconds: float) -> HeldOut:
     """Of bags that were held out from a fit, which took so long."""
-    scores = classifier.decision_function(bags)
-    chances, predictions = classifier.predict_proba(bags), classifier.predict(bags)
-    return HeldOut(scores, chances, predictions, (seconds,))
+    return HeldOut(*classifier.outputs(bags), (seconds,))
 
 
 def _together(parts: list[HeldOut], places: list[IntArray]) -> HeldOut:

@@ -197,7 +197,8 @@ class Pilot(Shown):
             f"noise       standard deviations of coordinates from {noise.min():.3g} to "
             f"{noise.max():.3g}; {self.effective_dim:.3g} dimensions after whitening",
         ]
-        lines += self._group_lines()
+        if words := self.group_sentence():
+            lines.append(f"groups      {words}")
         return "\n".join([*lines, *self.sentences()])
 
     def sentences(self) -> list[str]:
@@ -214,19 +215,19 @@ class Pilot(Shown):
             *self._verdict(),
         ]
 
-    def _group_lines(self) -> list[str]:
-        """What groups take away, in a sentence; none without groups."""
+    def group_sentence(self) -> str:
+        """What groups take away; nothing is said without groups."""
         points = largest(self.measured)
         groups = points[0].groups if points else None
         if groups is None:
-            return []
+            return ""
         count = len(np.unique(groups))
         alike = " and ".join(f"{point.correlation:.2g} ({point.classifier})" for point in points)
         worth = " and ".join(f"{bags:.0f} ({name})" for name, bags in self.effective_bags.items())
-        return [
-            f"groups      {count}; scores of two bags of a group correlate by {alike}: {self.bags} "
-            f"bags teach as much as {worth} without groups"
-        ]
+        return (
+            f"{count}; scores of two bags of a group correlate by {alike}: {self.bags} bags teach "
+            f"as much as {worth} without groups"
+        )
 
     @property
     def _kind(self) -> str:

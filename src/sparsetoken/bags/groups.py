@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.bags.labels import check_present
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.errors import InvalidInput
 
@@ -56,12 +57,7 @@ def read_groups(groups: Any, count: int, who: str) -> Grouping:
         )
     if names.dtype.kind not in _KINDS:
         raise InvalidInput(f"{who}: groups must be numbers or words, got dtype {names.dtype}")
-    for bag, name in enumerate(names.tolist()):
-        if _missing(name):
-            raise InvalidInput(
-                f"{who}: groups must have a name for each bag, got {name!r} for bag {bag}; a bag "
-                "whose group is not known may be given a name of its own"
-            )
+    check_present(groups, "groups", who)
     try:
         different, first, numbers = np.unique(names, return_index=True, return_inverse=True)
     except TypeError as error:
@@ -70,13 +66,6 @@ def read_groups(groups: Any, count: int, who: str) -> Grouping:
         ) from error
     order = np.argsort(first)
     return Grouping(different[order], np.argsort(order)[numbers.ravel()])
-
-
-def _missing(name: Any) -> bool:
-    """Whether this says that there is no name: None, NaN, pandas's NA, a word without letters."""
-    if isinstance(name, str | bytes):
-        return not name.strip()
-    return name is None or type(name).__name__ in ("NAType", "NaTType") or name != name
 
 
 def standard_error(values: NDArray[Any], groups: IntArray | None) -> float:

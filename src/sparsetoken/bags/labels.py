@@ -25,6 +25,29 @@ def scikit_learn_checks() -> Iterator[None]:
         raise InvalidInput(str(error)) from error
 
 
+def is_missing(value: Any) -> bool:
+    """Whether this says that there is no value: None, NaN, pandas's NA, a word without letters."""
+    if isinstance(value, str | bytes):
+        return not value.strip()
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return np.ndim(value) == 0 and bool(value != value)
+
+
+def check_present(values: Any, field: str, who: str) -> None:
+    """Refuses names or labels of bags of which one is missing.
+
+    NumPy would make words of ["a", nan], "nan" among them: so what was given is looked at first.
+    """
+    given = np.asarray(values, dtype=object)
+    for bag, value in enumerate(given.ravel() if given.ndim else ()):
+        if is_missing(value):
+            raise InvalidInput(
+                f"{who}: {field} must have a value for each bag, got {value!r} for bag {bag}; "
+                "leave it out, or give it one"
+            )
+
+
 def read_labels(y: Any, count: int, who: str) -> tuple[NDArray[Any], IntArray]:
     """The labels in order, and which of them (0, 1, …) each of so many bags has (n,)."""
     from sklearn.utils import assert_all_finite
@@ -35,6 +58,7 @@ def read_labels(y: Any, count: int, who: str) -> tuple[NDArray[Any], IntArray]:
         raise InvalidInput(
             f"requires y to be passed, but the target y is None: {who} learns from labels"
         )
+    check_present(y, "y", who)
     with scikit_learn_checks():
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")

@@ -30,6 +30,7 @@ from sparsetoken.bags.groups import read_groups
 from sparsetoken.bags.source import BagSource
 from sparsetoken.support.arrays import FloatArray, IntArray
 from sparsetoken.support.checks import real
+from sparsetoken.support.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,7 @@ _DIRECTIONS = 4  # of projections: the coarsest grids have 10⁷ cells then, oth
 _SEED = 0  # of the directions: any will do
 _CODES = 512  # that a bag keeps: 8 bags of 10 that are the same are seen as 8 ± 0.2
 _SCALED_BY = 16  # bags that say in which units tokens are, evenly chosen
+_LOOKED_AT = 4096  # tokens of each: deviations to 1 %, as grids need no more
 # Standard deviation of rounding to half precision (steps of 2⁻¹⁰ between 1 and 2), in units of the
 # number: for those just above a power of two, twice that of those just below the next
 _ROUNDING = 2.0**-10 / np.sqrt(12)
@@ -52,7 +54,9 @@ _COMMON = 64  # bags that share a code, from which it suspects nobody: pairs wou
 _COPIED = 0.8  # s, at most: some codes change their cells
 
 
-def find_duplicates(bags: Any, groups: Any = None, *, share: float = 0.8) -> pd.DataFrame:
+def find_duplicates(
+    bags: Any, groups: Any = None, *, share: float = 0.8, progress: bool = False
+) -> pd.DataFrame:
     """Pairs of bags in different groups that are nearly the same.
 
     The same slide under two patients, saved again in half precision, its tokens in another order, a
@@ -69,6 +73,8 @@ def find_duplicates(bags: Any, groups: Any = None, *, share: float = 0.8) -> pd.
         Names. Bags of one group may be the same. Each bag is a group of its own if not given.
     share : float
         Above 0, at most 1: of the different tokens of the smaller bag, that the other must have.
+    progress : bool
+        Show a bar on standard error.
 
     Returns
     -------
@@ -96,9 +102,11 @@ def find_duplicates(bags: Any, groups: Any = None, *, share: float = 0.8) -> pd.
     names = np.arange(len(source)) if groups is None else groups
     grouping = read_groups(names, len(source), "find_duplicates")
     coder = _Coder.of(source)
-    sketches = [
-        np.unique(_mixed(coder.codes(_tokens(source, i))))[:_CODES] for i in range(len(source))
-    ]
+    sketches = []
+    with progress_bar(len(source), "copies", progress) as advance:
+        for bag in range(len(source)):
+            sketches.append(np.unique(_mixed(coder.codes(_tokens(source, bag))))[:_CODES])
+            advance()
     labels = source.names if isinstance(source, BagSource) else tuple(map(str, range(len(source))))
     rows = []
     for one, two in _suspected(sketches, grouping.numbers, share):
@@ -109,6 +117,12 @@ def find_duplicates(bags: Any, groups: Any = None, *, share: float = 0.8) -> pd.
             )
     columns = ["bag", "other", "name", "other_name", "group", "other_group", "shared"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _moments(tokens: FloatArray) -> tuple[int, FloatArray, FloatArray]:
+    """How many tokens were looked at, of which there are at most so many; mean and variance."""
+    some = tokens[np.unique(np.linspace(0, len(tokens) - 1, _LOOKED_AT).round().astype(int))]
+    return len(some), some.mean(axis=0), some.var(axis=0)
 
 
 def _tokens(bags: Bags | BagSource, bag: int) -> FloatArray:
@@ -131,16 +145,19 @@ class _Coder:
     def of(cls, bags: Bags | BagSource) -> _Coder:
         """In units that some of the bags say."""
         chosen = np.unique(np.linspace(0, len(bags) - 1, _SCALED_BY).round().astype(int))
-        parts = [_tokens(bags, bag) for bag in chosen.tolist()]
         with np.errstate(over="ignore", invalid="ignore"):
-            tokens = np.concatenate(parts)
-            centre, deviation = tokens.mean(axis=0), tokens.std(axis=0)
-            size = np.sqrt(np.mean(tokens**2, axis=0))
+            # of one bag at a time, as a few may be all that memory has room for
+            parts = [_moments(_tokens(bags, bag)) for bag in chosen.tolist()]
+            counts, means, variances = (np.array(column) for column in zip(*parts, strict=True))
+            shares = counts / counts.sum()
+            centre = shares @ means
+            deviation = np.sqrt(shares @ (variances + (means - centre) ** 2))
+            size = np.sqrt(shares @ (variances + means**2))
         varies = (deviation > 1e-12 * size) & np.isfinite(size)  # else there is rounding alone
         inverse = np.where(varies, 1 / np.where(varies, deviation, 1.0), 0.0)
         rounding = _ROUNDING * np.where(varies, size, 0.0) * inverse  # of each coordinate
         rng = np.random.default_rng(_SEED)
-        directions = rng.standard_normal((tokens.shape[1], _DIRECTIONS))
+        directions = rng.standard_normal((len(centre), _DIRECTIONS))
         directions /= np.linalg.norm(directions, axis=0)
         cells = np.minimum(_GRID * np.sqrt(rounding**2 @ directions**2), _COARSEST)
         furthest = _COARSEST * float(np.sqrt(varies.sum()))

@@ -1,9 +1,9 @@
 """Maps of tokens: which ones carry the signal, and where they are; as CSV, GeoJSON and PNG.
 
-Coordinates are the corners of patches where x and y are least, as slides are cut; a patch is as
-large as its distance from the nearest one. Tokens without coordinates stand in reading order.
-GeoJSON is what QuPath opens (0.4 and later): a detection for each token, with its colour and
-measurements, classified if it is discovered.
+Coordinates are the corners of patches where x and y are least, as slides are cut, or their centres,
+where a format says so; a patch is as large as its distance from the nearest one. Tokens without
+coordinates stand in reading order. GeoJSON is what QuPath opens (0.4 and later): a detection for
+each token, with its colour and measurements, classified if it is discovered.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class TokenMap:
     values : dict of arrays (L,)
         What a classifier says of each token, as "attention" and "contribution".
     coordinates : array (L, 2), optional
-        Corners of patches, x and y.
+        Of patches, x and y.
+    centres : bool
+        Whether these are the centres of patches; else the corners where x and y are least.
 
     Examples
     --------
@@ -68,6 +70,14 @@ class TokenMap:
     discovered: BoolArray
     values: dict[str, FloatArray]
     coordinates: FloatArray | None = None
+    centres: bool = False
+
+    @property
+    def corners(self) -> FloatArray | None:
+        """Of patches, where x and y are least (L, 2)."""
+        if self.coordinates is None or not self.centres:
+            return self.coordinates
+        return self.coordinates - self.patch / 2
 
     @property
     def patch(self) -> float:
@@ -100,12 +110,13 @@ class TokenMap:
         """
         from sparsetoken.figures import DISCOVERED, token_colours
 
-        if self.coordinates is None:
+        places = self.corners
+        if places is None:
             raise InvalidInput(f"bag {self.name}: its tokens have no coordinates to draw at")
         side = self.patch
         colours = token_colours(self.posterior)
         features = []
-        for token, (x, y) in enumerate(self.coordinates.tolist()):
+        for token, (x, y) in enumerate(places.tolist()):
             corners = [(x, y), (x + side, y), (x + side, y + side), (x, y + side), (x, y)]
             measured = {"posterior": self.posterior[token]}
             measured |= {name: values[token] for name, values in self.values.items()}
@@ -133,7 +144,7 @@ class TokenMap:
 
         count = len(self.posterior)
         wide = count if count <= _SHORT else max(_SHORT, int(np.ceil(np.sqrt(2 * count))))
-        places = self.coordinates
+        places = self.corners
         if places is None:
             places = np.stack([np.arange(count) % wide, np.arange(count) // wide], axis=1)
         return token_map(
@@ -213,6 +224,7 @@ def map_tokens(
             discovered(chances, rate),
             {key: arrays[0] for key, arrays in values.items()},
             places,
+            isinstance(bags, BagSource) and bags.centres,
         )
 
 

@@ -25,6 +25,7 @@ _SPOKEN = {  # names of poolings in a sentence
     "pooled": "mean pooling",
     "attention": "attention pooling",
     "joint": "jointly trained attention",
+    "posterior": "attention by expectation–maximisation",
     "vectorized": "a weight for each place",
 }
 _WORDS = {
@@ -35,6 +36,8 @@ _WORDS = {
     "attention": "A weighted mean of tokens, the more weight the more a token looks like the "
     "signal; what the signal looks like is learned from the labels in two steps.",
     "joint": "The same, with all parameters trained together afterwards.",
+    "posterior": "Attention whose query is learned in rounds: how likely does each token carry the "
+    "signal, and which query follows from that (expectation–maximisation)?",
     "vectorized": "All tokens side by side, a weight for each place.",
     "statistics": "Mean, spread, least and greatest of each coordinate, and a linear readout or a "
     "kernel.",
@@ -93,7 +96,9 @@ def headlines(report: FitReport) -> Iterator[str]:
             f"{rows['larger class']['error']:.1%}."
         )
     gap = report.differences.get("pooled")
-    if gap is not None:
+    if gap is not None and gap.value == gap.low == gap.high == 0:
+        yield f"Its AUC is that of mean pooling, {rows['pooled']['auc']:.3f}."
+    elif gap is not None:
         side = "above" if gap.value >= 0 else "below"
         ends = sorted((gap.low, gap.high)) if gap.value >= 0 else sorted((-gap.low, -gap.high))
         beyond = "more than chance" if gap.p_value < _PLAINLY else "no more than chance may be"
@@ -213,7 +218,9 @@ def _pilot(report: FitReport) -> Iterator[str]:
     dims = (f"{pilot.effective_dim:.3g} of {pilot.dim}", "where noise is not negligible")
     rows.append(("dimensions after whitening", *dims))
     yield table(("", "estimate", ""), rows, words=3)
-    yield element("ul", *(element("li", _sentence(words)) for words in pilot.sentences()))
+    groups = pilot.group_sentence()
+    sentences = [*([f"Groups: {groups}"] if groups else []), *pilot.sentences()]
+    yield element("ul", *(element("li", _sentence(words)) for words in sentences))
 
 
 def _more(report: FitReport) -> Iterator[str]:
@@ -308,7 +315,8 @@ def _commands(report: FitReport) -> Iterator[str]:
 
 
 def _glossary(report: FitReport) -> Iterator[str]:
-    absent = {"vectorized", "statistics", "joint"} - set(report.comparison.table.pooling)
+    poolings = {"vectorized", "statistics", "joint", "posterior"}
+    absent = poolings - set(report.comparison.table.pooling)
     yield element(
         "dl",
         *(

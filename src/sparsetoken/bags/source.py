@@ -33,7 +33,8 @@ from sparsetoken.support.progress import byte_bar
 class BagFormat(Protocol):
     """How one bag is read. Objects travel to other processes: they hold paths, no open files.
 
-    What cannot be read is `InvalidInput`, without the name of the bag.
+    What cannot be read is `InvalidInput`, without the name of the bag. Coordinates are the corners
+    of patches where x and y are least, unless a format has `centres = True`.
     """
 
     def tokens(self, key: Any) -> NDArray[Any]:
@@ -74,6 +75,8 @@ class BagSource:
     format: BagFormat
     problems: tuple[Problem, ...] = ()  # bags that were met and are not among these
     walking: Walking = field(default_factory=Walking)
+    groups: tuple[str, ...] | None = None  # of each bag, where the reader knows them
+    notes: tuple[str, ...] = ()  # what the reader did not take for features
 
     def __len__(self) -> int:
         return len(self.names)
@@ -82,7 +85,8 @@ class BagSource:
         """Some of the bags."""
         index = np.arange(len(self))[chosen]
         names, keys = (tuple(values[i] for i in index) for values in (self.names, self.keys))
-        some = replace(self, names=names, lengths=self.lengths[index], keys=keys)
+        groups = None if self.groups is None else tuple(self.groups[i] for i in index)
+        some = replace(self, names=names, lengths=self.lengths[index], keys=keys, groups=groups)
         if "summary" in self.__dict__:  # a pass less
             some.__dict__["summary"] = self.summary[index]
         return some
@@ -205,6 +209,11 @@ class BagSource:
             return places
         except InvalidInput as error:
             raise InvalidInput(f"bag {self.names[bag]}: {error}") from error
+
+    @property
+    def centres(self) -> bool:
+        """Whether coordinates are the centres of patches, not their corners."""
+        return getattr(self.format, "centres", False)
 
     def load(self) -> Bags:
         """All bags, in memory, if they fit into half of it: they are copied once."""

@@ -101,6 +101,11 @@ class Subsampled:
     max_tokens: int
     seed: int
 
+    @property
+    def centres(self) -> bool:
+        """As of the other format."""
+        return getattr(self.format, "centres", False)
+
     def tokens(self, key: tuple[Any, str]) -> NDArray[Any]:
         return self._chosen(np.asarray(self.format.tokens(key[0])), key[1])
 

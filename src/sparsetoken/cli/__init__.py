@@ -99,10 +99,16 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"sparsetoken {st.__version__}" + (f" (commit {known})" if known else ""))
         return 0
     arguments = _without_plugins(arguments)  # they run first: what may be asked for depends on them
+    command = parsed(arguments)
+    return 0 if command is None else command.run() or 0
+
+
+def parsed(arguments: Sequence[str]) -> Command | None:
+    """The command that the words ask for; None after --help."""
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages), _arguments():
-            command = tyro.cli(
+            command: Command = tyro.cli(
                 Command,
                 prog="sparsetoken",
                 description=_DESCRIPTION,
@@ -112,8 +118,8 @@ def _run(arguments: Sequence[str]) -> int:
     except SystemExit as stop:
         if stop.code:
             raise st.InvalidInput(_one_line(messages.getvalue())) from None
-        return 0  # after --help
-    return command.run() or 0
+        return None
+    return command
 
 
 def _without_plugins(arguments: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import sparsetoken as st
 from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
+from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import json_text, table_text
 from sparsetoken.support.whole_files import whole_file
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 10  # of bags that are nearly the same, a sentence each
 _MORE = (1, 2, 4, 8)  # times as many labelled bags
 _PILOT = 1 << 28  # numbers of bags from which a signal is estimated, where not all fit: 2 GiB
+_LEAST_DIM = 3  # of a plan
 _SHOWN = 20  # bags that are left out, of which is said why
 _FEWER = 0.4  # of the bags: what the smaller of two measurements learns from
 _SEVERAL = (
@@ -104,22 +106,19 @@ class Fit:
 
     def run(self) -> None:
         destination, page = target("fit: save", self.save), target("fit: report", self.report)
+        whole("fit", "folds", self.folds, least=2)
         collection = self._collection()
-        bags = self._walked(self._fewer(collection.bags))
-        labels, groups = collection.labels, collection.groups
-        if labels is None:
-            raise InvalidInput(
-                f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
-            )
+        labels, groups = self._labelled(collection)
+        try:
+            bags = self._walked(self._fewer(collection.bags))
+            duplicates = self._duplicates(bags, groups)
+        except InvalidInput:  # of one bag: there may be more
+            collection = readable_noted(collection, self.leave_out)
+            labels, groups = self._labelled(collection)
+            bags = self._walked(self._fewer(collection.bags))
+            duplicates = self._duplicates(bags, groups)
         classes = np.unique(labels)
-        if len(classes) < 2:
-            raise InvalidInput(
-                f"{self.bags}: y must have labels of two kinds, got {classes[0]} alone"
-            )
         signal = self._signal(classes)
-        if self._own_groups:
-            groups = st.load_groups(self.bags, str(self.group))
-        duplicates = self._duplicates(bags, groups)
         if self.merge:
             bags, labels = self._merged(bags, labels, groups, signal)
             groups = None
@@ -144,8 +143,8 @@ class Fit:
         for row in comparison.rows:
             if row["failure"]:
                 self._say(f"{row['pooling']} has no numbers: {row['failure']}.")
-        if not poolings and "vectorized" not in set(table.pooling):
-            self._say("(vectorized needs bags of one length, not too many)")
+        if poolings is None:
+            self._absent(table.pooling)
         chosen = self._chosen(table)
         classifier = tokens = None
         if destination is not None or page is not None:
@@ -167,6 +166,8 @@ class Fit:
             self._say(f"\n{_SEVERAL}")
         else:
             outlook = self._outlook(bags, labels == signal, groups, chosen)
+        if self.max_tokens is not None and outlook.get("pilot") and not self.merge:
+            warnings.append(self._cost(collection.bags, labels == signal, groups))
         report = st.FitReport.of(
             bags,
             labels,
@@ -175,7 +176,7 @@ class Fit:
             signal=signal,
             chosen=chosen,
             classifier=classifier,
-            warnings=[*duplicates, *warnings],
+            warnings=[*collection.notes, *duplicates, *warnings],
             names=None if self.merge else collection.names,
             groups=groups,
             problems=list(
@@ -197,17 +198,28 @@ class Fit:
     @property
     def _commands(self) -> list[str]:
         """What was asked for, as it would be typed; and what to do with the classifier."""
-        words = ["sparsetoken", "fit", self.bags]
         silent = {"bags", "json", "no_progress"}  # change nothing that is computed
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in silent and value != field.default:
-                parts = value if isinstance(value, tuple) else (value,)
-                words += [f"--{field.name.replace('_', '-')}", *map(str, parts)]
-        commands = [shlex.join(words)]
+        given = [field.name for field in fields(self) if field.name not in silent]
+        commands = [shlex.join(["sparsetoken", "fit", self.bags, *self._typed(given)])]
         if self.save is not None:
-            commands.append(shlex.join(["sparsetoken", "score", self.save, self.bags]))
+            words = ["sparsetoken", "score", self.save, self.bags]
+            same = ["layout", "leave_out", "max_tokens"]
+            if self.labels is None:  # they are columns of the bags themselves
+                same += ["bag_column", "label_column", "group", "merge"]
+            commands.append(shlex.join([*words, *self._typed(same)]))
         return commands
+
+    def _typed(self, names: list[str]) -> list[str]:
+        """Those options that were given, as they are typed: a flag has no value."""
+        defaults = {field.name: field.default for field in fields(self)}
+        words = []
+        for name in names:
+            value = getattr(self, name)
+            if value != defaults[name]:
+                words.append(f"--{name.replace('_', '-')}")
+                if value is not True:
+                    words += map(str, value if isinstance(value, tuple) else (value,))
+        return words
 
     def _collection(self) -> st.BagCollection:
         if self.slide_table is not None and self.labels is None:
@@ -218,14 +230,36 @@ class Fit:
             labels=self.labels if self.slide_table is None else (self.labels, self.slide_table),
             bag_column=self.bag_column,
             label_column=self.label_column,
-            group_column=None if self._own_groups else self.group,
+            group_column=self._group_column,
             leave_out=self.leave_out,
         )
 
     @property
-    def _own_groups(self) -> bool:
-        """Whether groups are in the npz file itself."""
-        return self.group is not None and self.labels is None and self.bags.endswith(".npz")
+    def _group_column(self) -> str | None:
+        """Of a table; None where groups are an array of the npz file itself."""
+        return None if self.labels is None and self.bags.endswith(".npz") else self.group
+
+    def _labelled(self, collection: st.BagCollection) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Labels of two kinds or more, and groups if there are any."""
+        labels, groups = collection.labels, collection.groups
+        if labels is None:
+            raise InvalidInput(
+                f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
+            )
+        # those of an npz file may be missing; those of tables were looked at
+        for bag, label in enumerate(labels.tolist()):
+            if label != label or not str(label).strip():
+                raise InvalidInput(
+                    f"{self.bags}: y must have a label for each bag, got {label!r} for bag {bag}"
+                )
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            raise InvalidInput(
+                f"{self.bags}: y must have labels of two kinds, got {classes[0]} alone"
+            )
+        if self._group_column != self.group:
+            groups = st.load_groups(self.bags, str(self.group))
+        return labels, groups
 
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""
@@ -252,7 +286,9 @@ class Fit:
 
     def _duplicates(self, bags: Walked, groups: NDArray[Any] | None) -> list[str]:
         """Bags that are nearly the same, in different groups, each pair in a sentence."""
-        pairs: Any = st.find_duplicates(bags, groups).to_dict("records")
+        self._doing("looking for copies of bags")
+        table = st.find_duplicates(bags, groups, progress=not self.no_progress)
+        pairs: Any = table.to_dict("records")
         words = []
         for pair in pairs[:_MOST_PAIRS]:
             within = (
@@ -293,6 +329,7 @@ class Fit:
             return None
         self._doing("estimating how long each pooling will take (--poolings chooses them)")
         seconds = st.rehearse_poolings(bags, labels, folds=self.folds, groups=groups)
+        self._absent(seconds)
         kept = {name for name in seconds if name == self.pooling or not _dominates(name, seconds)}
         note(
             ", ".join(
@@ -302,6 +339,17 @@ class Fit:
             )
         )
         return [name for name in seconds if name in kept]
+
+    def _absent(self, suited: Iterable[str]) -> None:
+        """A line on the poolings that do not suit the bags, and why."""
+        absent = [name for name in st.ESTIMATORS if name not in set(suited)]
+        words = []
+        if names := [name for name in absent if name != "vectorized"]:
+            words.append(f"{' and '.join(names)} would need all bags in memory")
+        if "vectorized" in absent:
+            words.append("vectorized needs bags of one length, not too many")
+        if words:
+            self._say(f"(left out: {'; '.join(words)})")
 
     def _tokens(
         self, bags: Walked, labels: NDArray[Any], signal: Any, groups: NDArray[Any] | None
@@ -348,6 +396,29 @@ class Fit:
             return {"unplanned": str(error)}
         self._say("\n" + pilot.summary())
         return {"pilot": pilot, **(self._plans(pilot, chosen) if pilot.found else {})}
+
+    def _cost(self, whole: Walked, positive: NDArray[np.bool_], groups: NDArray[Any] | None) -> str:
+        """What it costs to keep some tokens of each bag, by the task that whole ones come from."""
+        self._doing("estimating what is in whole bags, for what --max-tokens costs")
+        try:
+            some = self._few(whole)
+            pilot = st.estimate_task(
+                whole[some].load(),
+                positive[some],
+                groups=None if groups is None else groups[some],
+                measure=False,
+            )
+            if pilot.task is None:
+                raise InvalidInput("no signal was found in whole bags")
+            dim = max(_LEAST_DIM, round(pilot.effective_dim))
+            cost = st.max_tokens_cost(
+                pilot.task, self.max_tokens or 0, dim=dim, samples=len(whole), seed=self.seed
+            )
+            words = f"by theory alone: {cost}"
+        except (InvalidInput, st.ConvergenceError) as error:
+            words = f"what --max-tokens costs cannot be told: {error}"
+        self._say(f"{words[:1].upper()}{words[1:].removesuffix('.')}.")
+        return words
 
     def _few(self, bags: Walked) -> NDArray[np.intp]:
         """Places of all bags; of as many as memory has room for, drawn at random."""
@@ -415,12 +486,27 @@ class Fit:
 
 
 def open_noted(path: str, **options: Any) -> st.BagCollection:
-    """Bags on disk, and a remark on those that are left out."""
+    """Bags on disk, and remarks on what is left out."""
     collection = st.open_bags(path, **options)
-    if len(collection.problems):
-        shown = table_text(collection.problems.head(_SHOWN))
-        note(f"{len(collection.problems)} bags are left out\n{shown}")
+    for sentence in collection.notes:
+        note(sentence)
+    _note_problems(collection)
     return collection
+
+
+def readable_noted(collection: st.BagCollection, leave_out: bool) -> st.BagCollection:
+    """Those bags that can be read, and a remark on all that are left out."""
+    readable = collection.readable(leave_out)
+    if len(readable) < len(collection):
+        _note_problems(readable)
+    return readable
+
+
+def _note_problems(collection: st.BagCollection) -> None:
+    count = len(collection.problems)
+    if count:
+        shown = table_text(collection.problems.head(_SHOWN))
+        note(f"{count} {'bag is' if count == 1 else 'bags are'} left out\n{shown}")
 
 
 def _each_once(advices: Mapping[int | str, st.PilotPlan]) -> list[str]:

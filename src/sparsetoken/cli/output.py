@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -51,6 +52,19 @@ def target(field: str, name: str | None) -> Path | None:
         return target_file(name)
     except NotAFile as error:
         raise InvalidInput(f"{field} must be {error}") from None
+
+
+def target_folder(field: str, name: str | None) -> Path | None:
+    """A folder to write to, refused before the work if it cannot be one; None if none is asked
+    for."""
+    if name is None:
+        return None
+    folder = Path(name).absolute()
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if there.is_dir() and os.access(there, os.W_OK):
+        return Path(name)
+    why = f"{there} is {'read-only' if there.is_dir() else 'a file'}"
+    raise InvalidInput(f"{field} must be a folder, or one that can be made ({why}), got {name!r}")
 
 
 def note(message: object) -> None:

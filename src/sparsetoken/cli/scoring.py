@@ -13,9 +13,10 @@ import tyro
 from numpy.typing import NDArray
 
 import sparsetoken as st
-from sparsetoken.cli.bags import open_noted
-from sparsetoken.cli.output import note, target
+from sparsetoken.cli.bags import open_noted, readable_noted
+from sparsetoken.cli.output import note, target, target_folder
 from sparsetoken.support.arrays import FloatArray
+from sparsetoken.support.checks import real
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import whole_file
 
@@ -34,6 +35,16 @@ class Score:
     """Also write a CSV file with one line a token: its weight, what it adds to the score."""
     layout: str | None = None
     """How bags are kept (clam, trident, stamp, hdf5, npz, ...); else it is recognised."""
+    bag_column: str | None = None
+    """With the names of bags, where bags are rows of a table; else bag, slide_id or the like."""
+    label_column: str | None = None
+    """Of such a table, which is no feature; else label, y or the like."""
+    max_tokens: int | None = None
+    """Take so many tokens of each bag, chosen at random and always the same, as fit does."""
+    group: str | None = None
+    """The column of the table, or array of the npz file, that names each bag's group."""
+    merge: bool = False
+    """Score one bag of each group, as fit --merge learns from."""
     leave_out: bool = False
     """Go on without bags that are doubled or unreadable."""
     maps: str | None = None
@@ -46,46 +57,68 @@ class Score:
         out, tokens = target("score: out", self.out), target("score: tokens", self.tokens)
         if out is not None and out == tokens:
             raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
+        maps = target_folder("score: maps", self.maps)
+        rate = real("score", "rate", self.rate, above=0, below=1)
         classifier = st.load_classifier(self.model)
-        collection = open_noted(self.bags, layout=self.layout, leave_out=self.leave_out)
-        bags = collection.bags.load() if collection.bags.fits else collection.bags
-        names = np.array(collection.names or range(len(bags)))
-        posterior = None if self.maps is None else st.load_token_posterior(self.model)
+        collection = open_noted(
+            self.bags,
+            layout=self.layout,
+            bag_column=self.bag_column,
+            label_column=self.label_column,
+            group_column=None if self.bags.endswith(".npz") else self.group,
+            leave_out=self.leave_out,
+        )
         several = classifier.positive_ is None
         labels = classifier.classes_.tolist() if several else [classifier.positive_]
-        predictions = self._predictions(classifier, bags, names, labels)
+        posterior = None if self.maps is None else st.load_token_posterior(self.model)
+        try:
+            source, bags, names = self._bags(collection)
+            predictions = self._predictions(classifier, bags, names, labels)
+        except InvalidInput:
+            if collection.bags.dim * classifier.n_tokens != classifier.n_features_in_:
+                raise  # of all bags
+            # of one bag: there may be more
+            source, bags, names = self._bags(readable_noted(collection, self.leave_out))
+            predictions = self._predictions(classifier, bags, names, labels)
         if tokens is not None:  # first: standard output may be a pipe that closes
             _write(self._tokens(classifier, bags, names, labels), tokens)
-        if self.maps is not None and posterior is not None:
-            self._maps(classifier, posterior, collection.bags, self.maps)
+        if maps is not None and posterior is not None:
+            drawn = _drawn(classifier, posterior, source)
+            written = st.write_maps(st.map_tokens(source, posterior, drawn, rate), maps)
+            places = sum(path.suffix == ".geojson" for path in written)
+            many = "1 bag" if len(bags) == 1 else f"{len(bags)} bags"
+            note(f"maps of the tokens of {many} are in {maps}, {places} with coordinates")
         if not several:
             note(f"probabilities and scores are those of the label {labels[0]}")
         _write(predictions, out)
 
-    def _maps(
-        self, classifier: Any, posterior: st.TokenPosterior, bags: st.Bags | st.BagSource, to: str
-    ) -> None:
-        """A map of each bag; beside probabilities, what the classifier says of tokens, if it
-        does."""
-        first = bags.read(0) if isinstance(bags, st.BagSource) else bags[:1]
-        try:
-            classifier.token_values(first, label=posterior.positive_)
-        except InvalidInput:  # statistics are no sums over tokens
-            classifier = None
-        written = st.write_maps(st.map_tokens(bags, posterior, classifier, self.rate), to)
-        places = sum(path.suffix == ".geojson" for path in written)
-        note(f"maps of the tokens of {len(bags)} bags are in {to}, {places} with coordinates")
+    def _bags(self, collection: st.BagCollection) -> tuple[Any, Any, NDArray[Any]]:
+        """Bags as they are on disk, in memory if they fit, and their names."""
+        source = collection.bags
+        if self.max_tokens is not None:
+            source = st.subsampled(source, self.max_tokens)  # type: ignore[type-var]
+        names = np.array(collection.names or range(len(source)))
+        if self.merge:
+            source, _, names = st.merge_bags(source, None, self._groups(collection))
+        return source, source.load() if source.fits else source, names
+
+    def _groups(self, collection: st.BagCollection) -> NDArray[Any]:
+        """Of the bags, where they themselves say."""
+        if self.group is not None and self.bags.endswith(".npz"):
+            return st.load_groups(self.bags, self.group)
+        if collection.groups is None:
+            raise InvalidInput(
+                "score: merge must come with --group, a column of the bags' own table or an array "
+                "of the npz file"
+            )
+        return collection.groups
 
     @staticmethod
     def _predictions(
         classifier: Any, bags: st.Bags | st.BagSource, names: NDArray[Any], labels: list[Any]
     ) -> dict[str, FloatArray]:
-        columns = {
-            "bag": names,
-            "tokens": bags.lengths,
-            "prediction": classifier.predict(bags),
-        }
-        chances, scores = classifier.predict_proba(bags), classifier.decision_function(bags)
+        scores, chances, predictions = classifier.outputs(bags)
+        columns = {"bag": names, "tokens": bags.lengths, "prediction": predictions}
         if scores.ndim == 1:
             scores = np.column_stack([-scores, scores])
         for label in labels:
@@ -106,6 +139,16 @@ class Score:
             for name, values in classifier.token_values(bags, label=label).items():
                 columns[name + _ending(label, labels)] = np.concatenate(values)
         return columns
+
+
+def _drawn(classifier: Any, posterior: st.TokenPosterior, bags: st.Bags | st.BagSource) -> Any:
+    """The classifier, if it says of single tokens what it does with them; else None."""
+    first = bags.read(0) if isinstance(bags, st.BagSource) else bags[:1]
+    try:
+        classifier.token_values(first, label=posterior.positive_)
+    except InvalidInput:  # statistics are no sums over tokens
+        return None
+    return classifier
 
 
 def _ending(label: Any, labels: list[Any]) -> str:

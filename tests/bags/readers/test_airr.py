@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sparsetoken as st
@@ -122,8 +123,11 @@ def test_hostile_tables_are_refused_in_a_sentence(tmp_path, content, options, wo
 def test_metadata_that_does_not_fit(tmp_path):
     for content, words in [
         ("ID\tstatus\nHIP1\t-\n", "metadata.tsv: a label must be there for 'HIP2', there is none"),
-        ("ID\tstatus\nHIP1\t-\nHIP2\t\n", "metadata.tsv: bag HIP2 must have a label"),
-        ("ID\tstatus\nHIP1\t-\nHIP1\t+\n", "metadata.tsv: bag HIP1 must have one label"),
+        (
+            "ID\tstatus\nHIP1\t-\nHIP2\t\n",
+            "metadata.tsv: bag HIP2: column .status. is empty in row 2",
+        ),
+        ("ID\tstatus\nHIP1\t-\nHIP1\t+\n", "metadata.tsv: bag HIP1: column .status. is"),
         ("n\tstatus\n1\t-\n", "metadata.tsv: a column must have the names of repertoires"),
         ("ID\tstatus\tlabel\nHIP1\t-\t+\n", "metadata.tsv: label_column must be given"),
     ]:
@@ -176,3 +180,20 @@ def test_kmers_are_counted():
         KmerEncoder()(["CAB"])
     with pytest.raises(InvalidInput, match="k must be a whole number between 1 and 4, got 5"):
         KmerEncoder(5)
+
+
+def test_a_reader_itself_is_a_layout(tmp_path):
+    """With an encoder of one's own; labels may come from a table."""
+    deep_rc(tmp_path)
+    own = Airr(encoder=lengths_and_first)
+    collection = st.open_bags(tmp_path, layout=own)
+    expected, labels = own.read(tmp_path)
+    np.testing.assert_array_equal(collection.bags.load().tokens, expected.load().tokens)
+    assert collection.labels.tolist() == labels.tolist()
+    table = pd.DataFrame({"bag": collection.names, "label": ["x", "y"]})
+    assert st.open_bags(tmp_path, layout=own, labels=table).labels.tolist() == ["x", "y"]
+    with pytest.raises(InvalidInput, match="label_column must be None where layout is a reader"):
+        st.open_bags(tmp_path, layout=own, label_column="status")
+    for wrong in (Airr, 3):
+        with pytest.raises(InvalidInput, match="layout must be one of npz"):
+            st.open_bags(tmp_path, layout=wrong)

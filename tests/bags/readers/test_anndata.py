@@ -125,17 +125,44 @@ def test_layers_embeddings_and_places(tmp_path):
         ({"donor": DONORS, "sample": DONORS}, {}, "bag_column must be given: any of 'donor', 'sam"),
         ({"donor": DONORS, "disease": DISEASE, "y": DISEASE}, {}, "label_column must be given"),
         ({"donor": DONORS}, {"label_column": "sick"}, "label_column must be one of"),
-        ({"donor": DONORS, "disease": DISEASE[::-1]}, {}, "bag b must have one label in column"),
         ({"donor": ["b", "a", "", "a", "b", "b"]}, {}, "row 3 must say which bag it is of"),
         ({"donor": kinds(["b", "a", None, "a", "b", "b"])}, {}, "row 3 must say which"),
         ({"donor": [1.0, 2, 3, np.nan, 5, 6]}, {}, "row 4 must say which bag it is of"),
-        ({"donor": DONORS, "disease": [np.nan] * 6}, {}, "bag b must have a label in column"),
     ],
 )  # fmt: skip
 def test_columns_that_do_not_tell(tmp_path, obs, options, words):
     path = written(tmp_path / "cells.h5ad", obs=obs)
     with pytest.raises(InvalidInput, match=words):
         AnnDataFile(**options).read(path)
+
+
+def test_donors_without_a_label_or_with_two_are_problems(tmp_path):
+    path = written(tmp_path / "cells.h5ad", obs={"donor": DONORS, "disease": DISEASE[::-1]})
+    source, _ = AnnDataFile().read(path)
+    assert {problem.problem for problem in source.problems} == {"doubled"}
+    assert "column 'disease' is" in source.problems[0].explanation
+    some = np.array(DISEASE, dtype=object)
+    some[np.array(DONORS) == "b"] = ""
+    path = written(tmp_path / "cells.h5ad", obs={"donor": DONORS, "disease": some.tolist()})
+    with pytest.raises(InvalidInput, match=r"1 bag cannot be taken \(1 unlabelled\)"):
+        st.open_bags(path)
+    collection = st.open_bags(path, leave_out=True)
+    assert collection.names == ("a", "ü") and len(collection.labels) == 2
+    assert collection.problems.bag.tolist() == ["b"]
+
+
+def test_samples_are_bags_and_donors_groups(tmp_path):
+    owners = ["p" if donor == "b" else "q" for donor in DONORS]
+    obs = {"sample_id": DONORS, "disease": DISEASE, "donor_id": owners}
+    path = written(tmp_path / "cells.h5ad", obs=obs)
+    collection = st.open_bags(path, bag_column="sample_id")
+    assert collection.names == ("b", "a", "ü") and collection.groups.tolist() == ["p", "q", "q"]
+    assert collection.bags[1:].groups == ("q", "q")
+    path = written(path, obs=obs | {"donor_id": list("pqrstu")})
+    collection = st.open_bags(path, bag_column="sample_id")
+    assert collection.groups is None and "'donor_id' is not taken for groups" in collection.notes[0]
+    with pytest.raises(InvalidInput, match="2 bags cannot be taken"):
+        st.open_bags(path, bag_column="sample_id", group_column="donor_id")
 
 
 def test_columns_may_be_named(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from unicodedata import normalize
 
 import h5py
 import numpy as np
@@ -30,6 +31,31 @@ def slides(folder, *names):
 
 def table(**columns):
     return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD")])
+def test_accents_of_files_and_tables_are_the_same_letters(tmp_path, forms):
+    """macOS keeps é as an e and an accent, a spreadsheet as one sign."""
+    ours, theirs = (normalize(form, "santé café") for form in forms)
+    slides(tmp_path, ours, "b")
+    labels = table(slide_id=[f"{theirs}.svs", "b"], label=[1, 0])
+    collection = st.open_bags(tmp_path, labels=labels)
+    assert dict(zip(collection.names, collection.labels.tolist(), strict=True)) == {ours: 1, "b": 0}
+
+
+def test_one_bag_is_one(tmp_path):
+    slides(tmp_path, "a", "b", "c")
+    labels = table(slide_id=["a", "b"], label=[1, 0])
+    words = r"1 bag cannot be taken \(1 unlabelled\); leave_out=True, .* --leave-out, .* without it"
+    with pytest.raises(InvalidInput, match=words):
+        st.open_bags(tmp_path, labels=labels)
+
+
+def test_an_empty_folder_is_a_short_sentence(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".DS_Store").write_text("")
+    with pytest.raises(InvalidInput, match=r"empty: there are no files in this folder$"):
+        st.open_bags(tmp_path / "empty")
 
 
 def told(collection):
@@ -127,7 +153,7 @@ def test_nothing_is_left(tmp_path):
         st.open_bags(tmp_path, labels=table(slide=["b"], label=[1]), leave_out=True)
     (tmp_path / "a.h5").write_bytes(b"")
     for leave_out in (False, True):
-        with pytest.raises(InvalidInput, match=r"1 bags cannot be taken \(1 unreadable\)"):
+        with pytest.raises(InvalidInput, match=r"1 bag cannot be taken \(1 unreadable\)"):
             st.open_bags(tmp_path, leave_out=leave_out)
     with pytest.raises(InvalidInput, match="1 unreadable"):
         st.load_bags(tmp_path)

@@ -207,12 +207,6 @@ def test_what_y_is(tmp_path):
             b"label,bag,f\nlabel,bag,f\n1,a,2\n",
             "row 1, column 'f' must have a finite number, got 'f'",
         ),
-        (
-            b"label,bag,f\n1,a,2\n0,a,3\n",
-            "bag a must have one label in column 'label', got '1' and",
-        ),
-        (b"label,bag,f\n1,a,2\n,a,3\n", "bag a must have one label in column 'label', got '1' and"),
-        (b"label,bag,f\n,a,2\n", "bag a must have a label in column 'label', it has none"),
         (b"label,bag,f\n1,,2\n", "row 1 must say which bag"),
         (b"label,bag,f\n1,a,2\n1, ,2\n", "row 2 must say which bag"),
         (b"label,bag,f\n1,\xff\xfe,2\n", "not text in UTF-8"),
@@ -259,9 +253,9 @@ def test_damaged_parquet(tmp_path):
             st.load_bags(path)
     for words, table in [
         ("column 'f1' must have numbers, got", frame().assign(f1="x")),
-        ("bag b must have one label in column 'label', got '1' and '0'",
+        ("b  doubled  column 'label' is '1' in row 1, '0' in row 3",
          frame().assign(label=[1, 0, 0, 0, 0])),
-        ("bag a must have a label", frame().assign(label=[1, None, 1, 0, None])),
+        ("column 'label' is", frame().assign(label=[1, None, 1, 0, None])),
         ("bag ü 1: Input X contains NaN", frame().assign(f1=[1, 2, 3, None, 4])),
         ("row 4 must say which bag", frame().assign(bag=["b", "a", "b", None, "a"])),
         ("at least one token", frame()[:0]),
@@ -317,3 +311,77 @@ def test_it_recognises_its_own(tmp_path):
 
 def test_many_names_are_cut():
     assert tables.in_words([str(k) for k in range(20)]).endswith("'7' and 12 more")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["case_id", "Case ID", "caseid", "group", "patient", "donor", "subject", "age", "fold",
+     "split", "site_id", "tile_id", "patch_id", "time", "cluster", "coord_z"],
+)  # fmt: skip
+@pytest.mark.parametrize("cells", [(11, 12, 13), ("p1", "p2", "p3")])
+def test_what_is_known_of_patients_and_tiles_is_no_feature(tmp_path, name, cells):
+    """The number of a patient says what the label is: who learns from it learns nothing."""
+    table = pd.DataFrame({"slide_id": ["a", "a", "b"], "y": [1, 1, 0], "f0": [0.5, 1.0, 2.0]})
+    table.insert(1, name, cells)
+    for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):
+        table.to_csv(path, index=False) if path.suffix == ".csv" else table.to_parquet(path)
+        collection = st.open_bags(path, bag_column="slide_id")
+        assert collection.bags.dim == 1 and collection.names == ("a", "b")
+        np.testing.assert_array_equal(collection.bags.load().tokens, [[0.5], [1.0], [2.0]])
+        assert len(collection.notes) == 1 and f"column {name!r}" in collection.notes[0]
+        assert collection.groups is None
+
+
+def test_one_coordinate_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("bag,y,coord_x,f0\na,1,5,2.5\n")
+    with pytest.raises(InvalidInput, match="column 'coord_x' must come with 'coord_y'"):
+        LongTable().read(tmp_path / "t.csv")
+
+
+def test_left_out_columns_are_told(tmp_path, capsys):
+    from sparsetoken.cli.bags import open_noted
+
+    (tmp_path / "t.csv").write_text("bag,y,age,tile_id,f0\na,1,5,7,2.5\n")
+    open_noted(str(tmp_path / "t.csv"))
+    assert "left out: columns 'age', 'tile_id'" in capsys.readouterr().err
+
+
+def test_groups_are_a_column_of_the_table(tmp_path):
+    """Numbers of patients: never a feature, and bags of one are kept together."""
+    table = pd.DataFrame({
+        "slide_id": ["a", "a", "b", "c"], "case_id": [7, 7, 8, 7], "y": [1, 1, 0, 1],
+        "site": [1, 1, 2, 2], "f0": [0.5, 1.0, 2.0, 3.0],
+    })  # fmt: skip
+    for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):
+        table.to_csv(path, index=False) if path.suffix == ".csv" else table.to_parquet(path)
+        for options in ({}, {"group_column": "case_id"}):
+            collection = st.open_bags(path, **options)
+            assert collection.groups.tolist() == ["7", "8", "7"] and collection.bags.dim == 1
+            assert collection.bags[[2, 1]].groups == ("7", "8")
+        assert st.open_bags(path, group_column="site").groups.tolist() == ["1", "2", "2"]
+        assert st.open_bags(path, group_column="site").bags.dim == 1
+        with pytest.raises(InvalidInput, match="group_column must be one of"):
+            st.open_bags(path, group_column="patient")
+
+
+def test_bags_that_rows_disagree_on_are_problems(tmp_path):
+    """All in one table, and the rest can be had."""
+    lines = ["slide_id,case_id,y,f0", "a,p,1,1", "b,p,0,2", "b,p,1,3", "c,q,,4", "d,p,0,5",
+             "d,q,0,6", "e,,1,7", "f,q,0,8"]  # fmt: skip
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines))
+    with pytest.raises(InvalidInput, match=r"4 bags cannot be taken \(2 doubled, 2 unlabelled\)"):
+        st.open_bags(path, group_column="case_id")
+    collection = st.open_bags(path, group_column="case_id", leave_out=True)
+    assert collection.names == ("a", "f") and collection.labels.tolist() == [1, 0]
+    assert collection.groups.tolist() == ["p", "q"]
+    assert collection.bags.load().tokens[:, 0].tolist() == [1.0, 8.0]
+    assert collection.problems.values.tolist() == [
+        ["b", "doubled", "column 'y' is '0' in row 2, '1' in row 3"],
+        ["c", "unlabelled", "column 'y' is empty in row 4"],
+        ["d", "doubled", "column 'case_id' is 'p' in row 5, 'q' in row 6"],
+        ["e", "unlabelled", "column 'case_id' is empty in row 7"],
+    ]
+    unsure = st.open_bags(path, leave_out=True)
+    assert unsure.names == ("a", "d", "e", "f") and unsure.groups is None
+    assert "column 'case_id' is not taken for groups: of bag d" in unsure.notes[0]

@@ -384,6 +384,10 @@ def test_parquet_columns(tmp_path):
         (pd.DataFrame({"p": [1.0], "y": [True]}), "column y is called as a label"),
         (pd.DataFrame({"Unnamed: 0": [7], "p": [1.0]}), "column Unnamed: 0 is called as"),
         (pd.DataFrame({"Slide ID": [7], "p": [1.0]}), "column Slide ID is called as"),
+        (pd.DataFrame({"patch": [7], "p": [1.0]}), "column patch is called as"),
+        (pd.DataFrame({"cluster": [7], "p": [1.0]}), "column cluster is called as"),
+        (pd.DataFrame({"case_id": [7], "p": [1.0]}), "column case_id is called as"),
+        (pd.DataFrame({"coord_x": [7], "p": [1.0]}), "column coord_x is called as"),
     ]:
         frame.to_parquet(path)
         refused(tmp_path, words)

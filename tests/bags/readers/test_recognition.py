@@ -122,5 +122,5 @@ def test_a_layout_that_is_not_there(tmp_path, layout):
     """What is named and not found is a sentence."""
     (tmp_path / "a.txt").write_text("a")
     for path in (tmp_path, tmp_path / "a.txt"):
-        with pytest.raises(InvalidInput, match=rf"{path.name}: (there (is|are) no |1 bags cannot)"):
+        with pytest.raises(InvalidInput, match=rf"{path.name}: (there (is|are) no |1 bag cannot)"):
             st.open_bags(path, layout=layout)

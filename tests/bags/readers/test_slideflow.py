@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +101,33 @@ def test_an_index_that_is_a_link_out_of_the_folder(folder):
     source, _ = st.READERS.make("slideflow").read(folder)
     with pytest.raises(InvalidInput, match="leads out of the folder"):
         source.coordinates(0)
+
+
+def test_maps_draw_tiles_around_their_centres(folder):
+    """Slideflow keeps centres; others, corners."""
+
+    class Chances:
+        positive_ = "sick"
+
+        def posterior(self, bag):
+            return [np.full(len(bag.tokens), 0.5)]
+
+    source, _ = st.READERS.make("slideflow").read(folder)
+    for bags in (source, st.subsampled(source, 50)):
+        first = next(st.map_tokens(bags, Chances()))
+        np.testing.assert_array_equal(first.coordinates, PLACES)
+        side = first.patch
+        corner = first.geojson()["features"][1]["geometry"]["coordinates"][0]
+        assert side > 0 and list(corner[0]) == (PLACES[1] - side / 2).tolist()
+        assert list(corner[2]) == (PLACES[1] + side / 2).tolist()
+    plain = next(st.map_tokens(replace(source, format=Corners()), Chances()))
+    corner = plain.geojson()["features"][1]["geometry"]["coordinates"][0]
+    assert list(corner[0]) == PLACES[1].tolist()
+
+
+class Corners:
+    def tokens(self, key):
+        return TOKENS
+
+    def coordinates(self, key):
+        return PLACES.astype(float)

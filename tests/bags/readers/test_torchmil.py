@@ -182,3 +182,12 @@ def test_other_folders_are_not_of_torchmil(tmp_path):
     assert reader.can_read(tmp_path)
     (tmp_path / "features" / "a.npy").rename(tmp_path / "features" / "a.h5")
     assert not reader.can_read(tmp_path)
+
+
+@pytest.mark.parametrize("nothing", [np.nan, ""])
+def test_a_label_that_is_none_is_a_problem(folder, nothing):
+    np.save(folder / "labels" / "b.npy", np.array([nothing]))
+    source, labels = source_of(folder)
+    assert source.names == ("a", "c") and labels.tolist() == [0, 0]
+    assert [(p.bag, p.problem) for p in source.problems] == [("b", "unlabelled")]
+    assert "a label must be one number or word, got" in source.problems[0].explanation

@@ -163,10 +163,11 @@ class Airr:
             (
                 block[dialect.names.index(bag)].fillna("").str.removesuffix(".tsv"),
                 block[dialect.names.index(label)].fillna(""),
+                None,
             )
             for block in dialect.blocks(place, dict(kinds), _BLOCK)
         )
-        return bag_rows(blocks, label)
+        return bag_rows(blocks, label, None).checked()
 
     def _one_table(self, path: Path) -> Any:
         """Names, keys, lengths and labels of one table with all repertoires."""
@@ -177,7 +178,8 @@ class Airr:
         label = chosen("label_column", names, self.label_column, ())
         whole = Repertoire(str(path), column, (bag, label))
         rows = whole.rows()
-        bags = bag_rows([(rows[:, 1], rows[:, 2] if label is not None else None)], label)
+        kinds = rows[:, 2] if label is not None else None
+        bags = bag_rows([(rows[:, 1], kinds, None)], label, None).checked()
         keys = tuple(Repertoire(str(path), column, (bag, None), name) for name in bags.names)
         return bags.names, keys, bags.lengths, bags.labels
 

@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.bags.readers.tables import BAGS, LABELS, bag_rows, chosen, in_words
+from sparsetoken.bags.readers.tables import (
+    BAGS,
+    LABELS,
+    bag_rows,
+    chosen,
+    group_of,
+    in_words,
+)
 from sparsetoken.bags.readers.untrusted import free_memory
 from sparsetoken.bags.source import BagSource
 from sparsetoken.support.arrays import FloatArray, IntArray
@@ -31,8 +38,9 @@ _SPATIAL = "obsm/spatial"  # where squidpy and others keep the places of cells
 class AnnDataFile:
     """Cells of a donor are a bag; the label is a column of obs that is constant within a donor.
 
-    `bag_column` and `label_column` name columns of obs where their names do not tell. Tokens are
-    the rows of X, of a `layer`, or of an embedding in `obsm` such as "X_pca".
+    `bag_column`, `label_column` and `group_column` name columns of obs where their names do not
+    tell; where samples are bags, donors are groups. Tokens are the rows of X, of a `layer`, or of
+    an embedding in `obsm` such as "X_pca".
 
     >>> reader = AnnDataFile(bag_column="donor_id", label_column="disease", obsm="X_pca")
     >>> source, labels = reader.read(Path("cells.h5ad"))  # doctest: +SKIP
@@ -42,6 +50,7 @@ class AnnDataFile:
     label_column: str | None = None
     layer: str | None = None
     obsm: str | None = None
+    group_column: str | None = None
 
     layout = "AnnData files (h5ad) with the donor of each cell in obs"
 
@@ -71,11 +80,27 @@ class AnnDataFile:
                 )
             others = [name for name in names if name != bag]
             label = chosen("label_column", others, self.label_column, LABELS)
-            words = [_words(obs, name, matrix.cells) for name in (bag, label) if name is not None]
-            bags = bag_rows([(words[0], words[1] if label is not None else None)], label)
+            group = group_of([name for name in others if name != label], self.group_column)
+            words, kinds, owners = (
+                None if name is None else _words(obs, name, matrix.cells)
+                for name in (bag, label, group)
+            )
+            bags = bag_rows(
+                [(words, kinds, owners)], label, group, given=self.group_column is not None
+            )
             spatial = _SPATIAL if _has_places(file, matrix.cells) else None
         cells = AnnDataCells(str(path), place, spatial)
-        return BagSource(bags.names, bags.lengths, matrix.dim, bags.rows, cells), bags.labels
+        source = BagSource(
+            bags.names,
+            bags.lengths,
+            matrix.dim,
+            bags.rows,
+            cells,
+            bags.problems,
+            groups=bags.groups,
+            notes=bags.notes,
+        )
+        return source, bags.labels
 
     def _matrix(self, file: Any) -> tuple[str, Matrix]:
         """Where the tokens are, and what is there."""

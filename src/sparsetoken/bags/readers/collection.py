@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sparsetoken.bags.readers.label_tables import TableLike
+    from sparsetoken.bags.readers.loading import Reader
 
 # Endings of slides and of files of bags: slide.svs in a table means the bag of slide.h5.
 _ENDINGS = frozenset(
@@ -56,11 +58,45 @@ class BagCollection:
         """Of the bags; None where they have numbers alone."""
         return self.bags.names if isinstance(self.bags, BagSource) else None
 
+    def readable(self, leave_out: bool = False) -> BagCollection:
+        """The bags of which all tokens can be read and are finite numbers: a pass over the files.
+
+        Raises
+        ------
+        InvalidInput
+            Unless `leave_out`, for bags that cannot be read; the error lists all of them.
+        """
+        if not isinstance(self.bags, BagSource):
+            return self
+        problems = []
+        for bag, name in enumerate(self.bags.names):
+            try:
+                self.bags.read(bag)
+            except InvalidInput as error:
+                words = str(error).removeprefix(f"bag {name}: ")
+                problems.append(Problem(name, "unreadable", words))
+        names = {problem.bag for problem in problems}
+        kept = [bag for bag, name in enumerate(self.bags.names) if name not in names]
+        if problems and not (leave_out and kept):
+            raise InvalidInput(problem_text(problems))
+        others = [Problem(*row) for row in self.problems.itertuples(index=False)]
+        return BagCollection(
+            self.bags[kept],
+            None if self.labels is None else self.labels[kept],
+            None if self.groups is None else self.groups[kept],
+            _frame([*others, *problems]),
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what else was left out, such as columns that are no features."""
+        return self.bags.notes if isinstance(self.bags, BagSource) else ()
+
 
 def open_bags(
     path: str | os.PathLike[str],
     *,
-    layout: str | None = None,
+    layout: str | Reader | None = None,
     labels: TableLike | Sequence[TableLike] | None = None,
     bag_column: str | None = None,
     label_column: str | None = None,
@@ -76,8 +112,9 @@ def open_bags(
         STAMP, Slideflow or torchmil; a folder with a file for each bag, all of one kind (.h5, .pt,
         .npy, .npz, .safetensors, .parquet, .zarr); a table with a row for each token (.csv, .tsv,
         .parquet), an h5ad file, immune repertoires.
-    layout : str, optional
-        The name of one of `READERS`; else the layout is recognised.
+    layout : str or reader, optional
+        The name of one of `READERS`, or such a reader itself with settings of its own, as
+        `Airr(encoder=own)`; else the layout is recognised.
     labels : path, data frame or two of them, optional
         A table with a row for each bag: CSV, TSV, XLSX or Parquet. Or two, as STAMP has them:
         patients and labels, then patients and bags. A bag is the row of its name; folders and
@@ -88,7 +125,8 @@ def open_bags(
     label_column : str, optional
         The column with labels; else label, y, target or the like, or the only one left.
     group_column : str, optional
-        The column with groups; else patient, case_id, donor or the like, if there is one.
+        The column with groups; else patient, case_id, donor or the like, if there is one. Without a
+        table, of a table of tokens, or of obs in an h5ad file.
     leave_out : bool
         Go on without the bags that have a problem, rather than refuse all.
 
@@ -129,11 +167,14 @@ def open_bags(
         names = bags.names if isinstance(bags, BagSource) else tuple(map(str, range(len(bags))))
         problems = list(problems_of(bags))
         kept, groups = list(range(len(names))), None
+        if isinstance(bags, BagSource) and bags.groups is not None:
+            groups = np.array(bags.groups)
         if table is not None:
             rows, contradictions = _matched(table, names, [problem.bag for problem in problems])
             problems += contradictions
             kept = [index for index in kept if names[index] in rows]
             values = np.array([rows[names[index]].label for index in kept])
+            groups = None
             if table.group_column is not None:
                 groups = np.array([rows[names[index]].group for index in kept])
         if problems and not (leave_out and kept):
@@ -209,6 +250,7 @@ class _Names:
 
 
 def _forms(name: str) -> tuple[str, str, str]:
+    name = normalize("NFC", name)  # some systems keep the é of a file as an e and an accent
     return name, _bare(name), _bare(PurePosixPath(name).name)
 
 

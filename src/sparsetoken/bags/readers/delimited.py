@@ -22,6 +22,7 @@ from sparsetoken.bags.readers.tables import (
     BagRows,
     bag_rows,
     columns_of,
+    left_aside,
     simplified,
 )
 from sparsetoken.bags.readers.untrusted import free_memory
@@ -124,15 +125,16 @@ class InMemory:
 
 
 def read_delimited(
-    path: Path, bag_column: str | None, label_column: str | None
-) -> tuple[BagRows, InMemory]:
-    """All of a table: bags by their rows, tokens in memory."""
+    path: Path, bag_column: str | None, label_column: str | None, group_column: str | None
+) -> tuple[BagRows, InMemory, tuple[str, ...]]:
+    """All of a table: bags by their rows, tokens in memory, and what was left out."""
     dialect = Dialect.of(path)
-    if not dialect.header and (bag_column, label_column) != (None, None):
+    if not dialect.header and any((bag_column, label_column, group_column)):
         raise InvalidInput(
-            "bag_column and label_column must be None: the table has no header with such names"
+            "bag_column, label_column and group_column must be None: the table has no header with "
+            "such names"
         )
-    columns = columns_of(dialect.names, bag_column, label_column)
+    columns = columns_of(dialect.names, bag_column, label_column, group_column)
     numeric = [*columns.features, *(columns.coordinates or ())]
     width = len(numeric)
     most = _lines(path)
@@ -143,11 +145,12 @@ def read_delimited(
             "at a time: " + conversion(path, dialect)
         )
     values, filled = np.empty((most, width)), 0
-    words = {place: str for place in (columns.bag, columns.label) if place is not None}
+    others = (columns.label, columns.group)
+    words = {place: str for place in (columns.bag, *others) if place is not None}
     kinds: dict[int, type] = {**words, **dict.fromkeys(numeric, float)}
     rows = max(1, _BLOCK // width)
 
-    def blocks() -> Iterator[tuple[Any, Any]]:
+    def blocks() -> Iterator[tuple[Any, Any, Any]]:
         nonlocal filled
         try:
             for block in dialect.blocks(path, kinds, rows):
@@ -155,17 +158,20 @@ def read_delimited(
                 _check_numbers(numbers, filled, [dialect.names[place] for place in numeric])
                 values[filled : filled + len(numbers)] = numbers
                 filled += len(numbers)
-                label = None if columns.label is None else block[columns.label].fillna("")
-                yield block[columns.bag].fillna(""), label
+                label, group = (
+                    None if place is None else block[place].fillna("") for place in others
+                )
+                yield block[columns.bag].fillna(""), label, group
         except InvalidInput:
             _explain(path, dialect, numeric, rows)
             raise
 
-    label = None if columns.label is None else dialect.names[columns.label]
-    index = bag_rows(blocks(), label)
+    label, group = (None if place is None else dialect.names[place] for place in others)
+    index = bag_rows(blocks(), label, group, given=group_column is not None)
     depth = len(columns.features)
     places = values[:filled, depth:] if columns.coordinates else None
-    return index, InMemory(values[:filled, :depth], places)
+    aside = left_aside(dialect.names[place] for place in columns.aside)
+    return index, InMemory(values[:filled, :depth], places), index.notes + aside
 
 
 def _check_numbers(numbers: FloatArray, before: int, names: list[str]) -> None:

@@ -176,8 +176,17 @@ def _given(table: Table, field: str, name: str) -> str:
 def _group_column(table: Table, others: Sequence[str], given: str | None) -> str | None:
     if given is not None:
         return _given(table, "group_column", given)
-    known = [name for word in GROUP_COLUMNS for name in others if _plain(name) == word]
-    return known[0] if known else None
+    return group_among(others)
+
+
+def group_among(names: Sequence[str]) -> str | None:
+    """The name that is likeliest to be that of a column with groups; None if none is.
+
+    >>> group_among(["age", "Case-ID", "patient"]), group_among(["age"])
+    ('patient', None)
+    """
+    known = (name for word in GROUP_COLUMNS for name in names if _plain(name) == word)
+    return next(known, None)
 
 
 def _label_column(table: Table, others: set[str | None], given: str | None) -> str:

@@ -120,12 +120,23 @@ def load_bags(path: str | os.PathLike[str]) -> LabelledBags:
 
 
 def reader_of(
-    path: Path, layout: str | None = None, options: Mapping[str, Any] | None = None
+    path: Path, layout: str | Reader | None = None, options: Mapping[str, Any] | None = None
 ) -> Reader:
-    """The reader of that layout, or the one that recognises what is there; with its options."""
+    """The reader of that layout, or the one that recognises what is there; with its options.
+
+    A reader itself is taken as it is.
+    """
+    if layout is not None and not isinstance(layout, str | type) and hasattr(layout, "read"):
+        for option in options or {}:
+            raise InvalidInput(
+                f"{option} must be None where layout is a reader: it knows columns of its own"
+            )
+        return layout
     if layout is None:
         readers = {name: READERS.make(name) for name in READERS}
         known = [name for name, reader in readers.items() if reader.can_read(path)]
+        if not known and path.is_dir() and all(_hides(file) for file in path.iterdir()):
+            raise InvalidInput("there are no files in this folder")
         if not known:
             layouts = "; ".join(reader.layout for reader in readers.values())
             raise InvalidInput(f"bags must be in a layout that is known ({layouts}), this is not")
@@ -135,9 +146,13 @@ def reader_of(
         layout = known[0]
     reader = READERS.make(layout, **(options or {}))
     for option in options or {}:
-        if option not in inspect.signature(READERS[layout]).parameters:
+        if option not in inspect.signature(type(reader)).parameters:
             raise InvalidInput(f"{option} names a column of a table: labels must be given, too")
     return reader
+
+
+def _hides(path: Path) -> bool:
+    return path.name.startswith(".")
 
 
 def problems_of(bags: Bags | BagSource) -> tuple[Problem, ...]:
@@ -149,7 +164,11 @@ def problem_text(problems: Sequence[Problem]) -> str:
     """All that is wrong, counted; and a table of the first."""
     counts = Counter(problem.problem for problem in problems)
     numbers = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    lines = [f"{len(problems)} bags cannot be taken ({numbers}); leave_out goes on without them"]
+    bags, them = ("bag", "it") if len(problems) == 1 else ("bags", "them")
+    lines = [
+        f"{len(problems)} {bags} cannot be taken ({numbers}); leave_out=True, on the command line "
+        f"--leave-out, goes on without {them}"
+    ]
     widths = [max(len(row[k]) for row in problems[:_SHOWN]) for k in range(2)]
     lines += [
         f"  {bag.ljust(widths[0])}  {kind.ljust(widths[1])}  {words}"

@@ -2,8 +2,9 @@
 
 A header names the columns: the bag of a token (bag, bag_id, slide_id, …), the label of that bag
 (label, y, class, …), its coordinates (x and y, coord_x and coord_y), and features, which may have
-any names. A table without a header has labels, as numbers, first, then bags, then features, as the
-files of the classic benchmarks have (MUSK, elephant, …). Rows of a bag need not follow each other.
+any names but those of patients, tiles, folds and the like: `notes` says which were left out. A
+table without a header has labels, as numbers, first, then bags, then features, as the files of the
+classic benchmarks have (MUSK, elephant, …). Rows of a bag need not follow each other.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _TEXT, _PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class LongTable:
-    """One row a token; `bag_column` and `label_column` where names do not tell.
+    """One row a token; `bag_column`, `label_column` and `group_column` where names do not tell.
+
+    Groups (patient, case_id, …), if there are any, are those of the source. Bags without a label or
+    a group, or with several, are its problems.
 
     Text is read at once, numbers exactly as they are written, and must fit in half of memory; of a
     Parquet file the bags are indexed, and tokens are read when asked for.
@@ -40,6 +44,7 @@ class LongTable:
 
     bag_column: str | None = None
     label_column: str | None = None
+    group_column: str | None = None
 
     layout = "CSV, TSV or Parquet tables with a row for each token: bag, label, features"
 
@@ -48,9 +53,21 @@ class LongTable:
         return known and not Airr().can_read(path)
 
     def read(self, path: Path) -> tuple[BagSource, NDArray[Any] | None]:
+        given = self.bag_column, self.label_column, self.group_column
+        table: Any
         if path.suffix.lower() in _PARQUET:
-            bags, table, dim = read_parquet(path, self.bag_column, self.label_column)
-            return BagSource(bags.names, bags.lengths, dim, bags.rows, table), bags.labels
-        bags, memory = read_delimited(path, self.bag_column, self.label_column)
-        dim = memory.values.shape[1]
-        return BagSource(bags.names, bags.lengths, dim, bags.rows, memory), bags.labels
+            bags, table, dim, aside = read_parquet(path, *given)
+        else:
+            bags, table, aside = read_delimited(path, *given)
+            dim = table.values.shape[1]
+        source = BagSource(
+            bags.names,
+            bags.lengths,
+            dim,
+            bags.rows,
+            table,
+            bags.problems,
+            groups=bags.groups,
+            notes=aside,
+        )
+        return source, bags.labels

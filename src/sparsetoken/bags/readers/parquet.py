@@ -22,6 +22,7 @@ from sparsetoken.bags.readers.tables import (
     BagRows,
     bag_rows,
     columns_of,
+    left_aside,
 )
 from sparsetoken.bags.readers.untrusted import foreign, free_memory
 from sparsetoken.support.arrays import FloatArray, IntArray
@@ -65,14 +66,15 @@ class ParquetTable:
 
 
 def read_parquet(
-    path: Path, bag_column: str | None, label_column: str | None
-) -> tuple[BagRows, ParquetTable, int]:
-    """Bags by their rows, a table that finds these, and how many features there are."""
+    path: Path, bag_column: str | None, label_column: str | None, group_column: str | None
+) -> tuple[BagRows, ParquetTable, int, tuple[str, ...]]:
+    """Bags by their rows, a table that finds these, how many features there are, what was left
+    out."""
     with foreign(_KIND, library=True):
         with _opened(str(path)) as file:
             schema, metadata = file.schema_arrow, file.metadata
             names = list(schema.names)
-            columns = columns_of(names, bag_column, label_column)
+            columns = columns_of(names, bag_column, label_column, group_column)
             features = tuple(names[place] for place in columns.features)
             places = columns.coordinates
             pair = None if places is None else (names[places[0]], names[places[1]])
@@ -80,17 +82,21 @@ def read_parquet(
                 raise InvalidInput(f"{metadata.num_rows} rows are more than memory has room for")
             _check_kinds(schema, features, pair)
             bag = names[columns.bag]
-            label = None if columns.label is None else names[columns.label]
-            index = bag_rows(_words(file, bag, label), label)
+            label, group = (
+                None if place is None else names[place] for place in (columns.label, columns.group)
+            )
+            words = _words(file, bag, label, group)
+            index = bag_rows(words, label, group, given=group_column is not None)
             counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-        if sum(counts) != index.lengths.sum():
+        if sum(counts) != index.count:
             raise InvalidInput(
-                f"{sum(counts)} rows are promised, {index.lengths.sum()} are there: the file is "
-                "damaged or forged"
+                f"{sum(counts)} rows are promised, {index.count} are there: the file is damaged or "
+                "forged"
             )
         table = ParquetTable(str(path), features, pair, tuple(np.cumsum(counts).tolist()))
-        dim = table.tokens(index.rows[0][:1]).shape[1]
-        return index, table, dim
+        dim = table.tokens(np.array([0])).shape[1]
+        aside = left_aside(names[place] for place in columns.aside)
+        return index, table, dim, index.notes + aside
 
 
 def _check_kinds(schema: Any, features: tuple[str, ...], places: tuple[str, str] | None) -> None:
@@ -118,16 +124,18 @@ def _is_list(kind: Any) -> bool:
     return bool(kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind))
 
 
-def _words(file: Any, bag: str, label: str | None) -> Iterator[tuple[Any, Any]]:
-    """Bags and labels of a file as words, block by block; "" where there is none."""
-    for batch in file.iter_batches(columns=[bag] if label is None else [bag, label]):
-        columns = [
-            np.array(
-                ["" if word is None else str(word) for word in batch[name].to_pylist()], object
+def _words(
+    file: Any, bag: str, label: str | None, group: str | None
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Bags, labels and groups of a file as words, block by block; "" where there is none."""
+    for batch in file.iter_batches(columns=[name for name in (bag, label, group) if name]):
+        cells = {
+            name: np.array(
+                ["" if word is None else str(word) for word in words.to_pylist()], object
             )
-            for name in ((bag,) if label is None else (bag, label))
-        ]
-        yield columns[0], None if label is None else columns[1]
+            for name, words in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        yield cells[bag], label and cells[label], group and cells[group]
 
 
 def _group(path: str, stamp: int, group: int, columns: tuple[str, ...]) -> NDArray[Any]:

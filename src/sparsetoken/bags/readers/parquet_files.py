@@ -12,17 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.bags.readers.label_tables import is_name_or_label
-from sparsetoken.bags.readers.tables import NO_FEATURES, simplified
+from sparsetoken.bags.readers.tables import COORDINATES, is_no_feature, simplified
 from sparsetoken.bags.readers.untrusted import check_memory, foreign, free_memory
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 
 _KIND = "a parquet file"
-_PLACES = (  # by these names tools write where a tile is; capitals do not matter
-    ("x", "y"), ("coord_x", "coord_y"), ("coords_x", "coords_y"), ("x_coord", "y_coord"),
-    ("loc_x", "loc_y"), ("pos_x", "pos_y"), ("tile_x", "tile_y"),
-)  # fmt: skip
 _INDEX = "__index_level_"  # so pandas calls the index of a table, which is no feature
 _WORDS = 4  # bytes of the magic word at both ends
 
@@ -31,8 +26,9 @@ _WORDS = 4  # bytes of the magic word at both ends
 class ParquetFiles:
     """Features are all numeric columns but x and y (coord_x and coord_y, …) and pandas' index.
 
-    Columns of words are ignored. Numbers that are called as labels and names of bags are (label,
-    bag_id, slide, …) are refused: whoever learns from them learns nothing.
+    Columns of words are ignored. Numbers that are called as labels, names of bags, patients, tiles
+    and the like are (label, slide, case_id, patch, …) are refused: whoever learns from them learns
+    nothing.
     """
 
     def shape(self, path: Path) -> tuple[int, int]:
@@ -87,15 +83,16 @@ def _columns(schema: Any) -> tuple[list[str], list[str]]:
     ]
     if len(set(schema.names)) < len(schema.names):
         raise InvalidInput("a column stands twice in the table")
-    small = {name.lower(): name for name in numeric}
-    pair = next((pair for pair in _PLACES if set(pair) <= set(small)), ())
+    small = {simplified(name): name for name in numeric}
+    pair = next((pair for pair in COORDINATES if set(pair) <= set(small)), ())
     places = [small[name] for name in pair]
     features = [name for name in numeric if name not in places]
     for name in features:
-        if is_name_or_label(name) or simplified(name) in NO_FEATURES:
+        if is_no_feature(name):
             raise InvalidInput(
-                f"the column {name} is called as a label or the name of a bag is, not as a "
-                "feature: leave it out (a table of many bags is given itself, not its folder)"
+                f"the column {name} is called as a label or the name of a bag, a patient or a "
+                "tile is, not as a feature: leave it out (a table of many bags is given itself, "
+                "not its folder)"
             )
     if not features:
         raise InvalidInput(

@@ -31,6 +31,8 @@ _ARRAY = "arr_0"  # the name that NumPy gives to an array without one
 class SlideflowFiles:
     """A tensor of a slide's tiles, and where they are: the centre of each, in pixels."""
 
+    centres = True
+
     def shape(self, path: Path) -> tuple[int, int]:
         """Tokens and dimensions, from the header alone."""
         return ArrayFiles(TorchFile()).shape(path)

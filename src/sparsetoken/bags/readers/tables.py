@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.bags.readers.label_tables import group_among, is_name_or_label
+from sparsetoken.bags.source import Problem
 from sparsetoken.support.arrays import IntArray
 from sparsetoken.support.errors import InvalidInput
 
@@ -22,13 +24,23 @@ LABELS = (
     "label", "labels", "bag_label", "y", "target", "class", "disease", "condition", "status",
     "diagnosis", "phenotype", "outcome",
 )  # fmt: skip
-# Neither: places in a table, and what is known of single tokens. To learn from them would be wrong.
-_ASIDE = (
-    "", "unnamed:_0", "index", "row", "id", "instance", "instance_id", "instance_label", "token",
-    "token_id", "token_label", "cell_id", "__index_level_0__",
+_ROW_NUMBERS = ("", "unnamed:_0", "index", "row", "__index_level_0__")
+COORDINATES = (  # by these names tools write where a token is; capitals do not matter
+    ("coord_x", "coord_y"), ("coords_x", "coords_y"), ("x_coord", "y_coord"), ("pos_x", "pos_y"),
+    ("loc_x", "loc_y"), ("tile_x", "tile_y"), ("x", "y"),
 )  # fmt: skip
-NO_FEATURES = frozenset((*BAGS, *LABELS, *_ASIDE))
-_COORDINATES = (("coord_x", "coord_y"), ("x_coord", "y_coord"), ("pos_x", "pos_y"), ("x", "y"))
+# Neither: places in a table, what is known of single tokens, of patients, of how data were taken
+# or split. To learn from them would be wrong: the number of a patient says what the label is.
+_ASIDE = (
+    *_ROW_NUMBERS, *(name for pair in COORDINATES[:-1] for name in pair), "coord_z",
+    "instance", "instance_id", "instance_label", "token", "token_id", "token_label", "cell",
+    "cell_id", "cell_type", "tile", "tile_id", "tile_index", "patch", "patch_id", "patch_index",
+    "patch_label", "cluster", "cluster_id", "cohort", "cohort_id", "age", "sex", "gender", "fold",
+    "folds", "split", "partition", "site", "site_id", "center", "center_id", "centre", "centre_id",
+    "hospital", "hospital_id", "batch", "batch_id", "scanner", "scanner_id", "time", "timestamp",
+    "date", "level", "magnification", "mpp",
+)  # fmt: skip
+_NO_FEATURES = frozenset(name.replace("_", "") for name in (*BAGS, *LABELS, *_ASIDE))
 _MISSING = {"", "nan", "na", "<na>", "null"}
 _SHOWN = 8  # names in a sentence
 
@@ -39,18 +51,23 @@ class Columns:
 
     bag: int
     label: int | None
+    group: int | None
     coordinates: tuple[int, int] | None
     features: tuple[int, ...]
+    aside: tuple[int, ...]  # whose names say that they are no features
 
 
-def columns_of(names: Sequence[str], bag: str | None, label: str | None) -> Columns:
-    """What the columns of a table are, by their names; `bag` and `label` may be given.
+def columns_of(
+    names: Sequence[str], bag: str | None, label: str | None, group: str | None
+) -> Columns:
+    """What the columns of a table are, by their names; those of `bag`, `label` and `group` may be
+    given.
 
     A column y is the label, unless there is another one and a column x: then both are coordinates.
     Columns whose names say that they are no features, and were not chosen, are left out.
 
-    >>> columns_of(["bag_id", "x", "y", "label", "0", "1"], None, None)
-    Columns(bag=0, label=3, coordinates=(1, 2), features=(4, 5))
+    >>> columns_of(["bag_id", "x", "y", "label", "0", "1"], None, None, None)
+    Columns(bag=0, label=3, group=None, coordinates=(1, 2), features=(4, 5), aside=())
     """
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -69,24 +86,65 @@ def columns_of(names: Sequence[str], bag: str | None, label: str | None) -> Colu
         )
     eligible = [name for name in names if name not in others and name != bag_name]
     label_name = chosen("label_column", eligible, label, LABELS)
-    taken = {bag_name, label_name, *others}
-    features = [
-        place
-        for place, name in enumerate(names)
-        if name not in taken and plain[place] not in NO_FEATURES
-    ]
+    group_name = group_of([name for name in eligible if name != label_name], group)
+    taken = {bag_name, label_name, group_name, *others}
+    left = [place for place, name in enumerate(names) if name not in taken]
+    aside = [place for place in left if is_no_feature(names[place])]
+    features = [place for place in left if place not in aside]
     if not features:
         raise InvalidInput(f"there must be columns with features beside {in_words(names)}")
+    _check_pairs([plain[place] for place in left])
     return Columns(
         names.index(bag_name),
         None if label_name is None else names.index(label_name),
+        None if group_name is None else names.index(group_name),
         places,
         tuple(features),
+        tuple(aside),
     )
 
 
+def is_no_feature(name: str) -> bool:
+    """Whether a column is called as bags, labels, groups, places and the like are.
+
+    >>> is_no_feature("Case ID"), is_no_feature("tile_id"), is_no_feature("f0")
+    (True, True, False)
+    """
+    plain = simplified(name)
+    return is_name_or_label(name) or (plain.replace("_", "") or plain) in _NO_FEATURES
+
+
+def left_aside(names: Iterable[str]) -> tuple[str, ...]:
+    """A sentence on columns that are no features; none on the numbers of rows."""
+    told = [name for name in names if simplified(name) not in _ROW_NUMBERS]
+    if not told:
+        return ()
+    columns = "column" if len(told) == 1 else "columns"
+    return (
+        f"by their names no features, and left out: {columns} {in_words(told)}; another name makes "
+        "a feature of a column",
+    )
+
+
+def _check_pairs(plain: list[str]) -> None:
+    """One coordinate without the other is neither a place nor a feature."""
+    for pair in COORDINATES[:-1]:  # x alone may be anything
+        there = [name for name in pair if name in plain]
+        if len(there) == 1:
+            (other,) = set(pair) - set(there)
+            raise InvalidInput(
+                f"column {there[0]!r} must come with {other!r}, as a place has two coordinates: "
+                "call it otherwise if it is a feature, else leave it out"
+            )
+
+
+def group_of(names: Sequence[str], given: str | None) -> str | None:
+    """The column with groups: the one given, else patient, case_id or the like, if there is one."""
+    return group_among(names) if given is None else chosen("group_column", names, given, ())
+
+
 def _coordinates(plain: list[str], label: str | None) -> tuple[int, int] | None:
-    for across, down in _COORDINATES:
+    for across, down in COORDINATES:
         if across in plain and down in plain and simplified(label or "") != down:
             if (
                 down == "y"
@@ -131,41 +189,88 @@ def in_words(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class BagRows:
-    """Bags in the order of their first rows: names, the rows of each, labels (n,) if any."""
+    """Bags in the order of their first rows: names, the rows of each, labels and groups (n,) if
+    any.
+
+    `problems` are bags of which rows say nothing, or different things; `notes` say of a column that
+    it was not taken for groups.
+    """
 
     names: tuple[str, ...]
     rows: tuple[IntArray, ...]
     labels: NDArray[Any] | None
+    groups: tuple[str, ...] | None
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    count: int  # rows, of all bags
 
     @property
     def lengths(self) -> IntArray:
         """Rows of each bag (n,)."""
-        return np.array([len(rows) for rows in self.rows])
+        return np.array([len(rows) for rows in self.rows], dtype=np.intp)
+
+    def checked(self) -> BagRows:
+        """These, if there are no problems."""
+        for name, _, words in self.problems:
+            raise InvalidInput(f"bag {name}: {words}")
+        return self
 
 
-def bag_rows(blocks: Iterable[tuple[Any, Any]], label_column: str | None) -> BagRows:
-    """From the bags and labels (or None) of a table's rows as words, block by block."""
+def bag_rows(
+    blocks: Iterable[tuple[Any, Any, Any]],
+    label_column: str | None,
+    group_column: str | None,
+    given: bool = False,
+) -> BagRows:
+    """From the bags, labels and groups (or None) of a table's rows as words, block by block.
+
+    If the column of groups was `given`, bags that have none or several are problems; if it was
+    known by its name alone, it is one of groups only where each bag has one.
+    """
     import pandas as pd
 
-    bags, labels = _Codes(), _Codes()
-    for bag_words, label_words in blocks:
+    bags, labels, groups = _Codes(), _Codes(), _Codes()
+    for bag_words, *others in blocks:
         codes, words = pd.factorize(np.asarray(bag_words, dtype=object))
         missing = np.flatnonzero(np.isin(codes, [-1, *_places_of_missing(words)]))
         if len(missing):
             row = bags.count + int(missing[0]) + 1
             raise InvalidInput(f"row {row} must say which bag it is of, it does not")
         bags.add(codes, words)
-        if label_words is not None:
-            labels.add(*pd.factorize(np.asarray(label_words, dtype=object), use_na_sentinel=False))
+        for column, cells in zip((labels, groups), others, strict=True):
+            if cells is not None:
+                column.add(*pd.factorize(np.asarray(cells, dtype=object), use_na_sentinel=False))
     if not bags.count:
         raise InvalidInput("there must be at least one token, there is none")
     bag, names = bags.codes(), tuple(bags.words)
     order = np.argsort(bag, kind="stable")
-    counts = np.bincount(bag, minlength=len(names))
-    rows = tuple(np.split(order, np.cumsum(counts)[:-1]))
-    if label_column is None:
-        return BagRows(names, rows, None)
-    return BagRows(names, rows, _labels(labels, bag, names, rows, label_column))
+    rows = np.split(order, np.cumsum(np.bincount(bag, minlength=len(names)))[:-1])
+    first = np.array([part[0] for part in rows])
+    wrong: list[Problem] = []
+    notes: tuple[str, ...] = ()
+    if label_column is not None:
+        wrong += labels.problems(bag, names, first, label_column)
+    if group_column is not None:
+        unclear = list(groups.problems(bag, names, first, group_column))
+        if given:
+            wrong += unclear
+        elif unclear:
+            notes = (
+                f"column {group_column!r} is not taken for groups: of bag {unclear[0].bag}, "
+                f"{unclear[0].explanation}; choose it as that of groups to hear of all such bags",
+            )
+            group_column = None
+    problems = {problem.bag: problem for problem in reversed(wrong)}
+    kept = [place for place, name in enumerate(names) if name not in problems]
+    return BagRows(
+        tuple(names[place] for place in kept),
+        tuple(rows[place] for place in kept),
+        None if label_column is None else typed(labels.of(first[kept])),
+        None if group_column is None else tuple(groups.of(first[kept])),
+        tuple(problems[name] for name in names if name in problems),
+        notes,
+        bags.count,
+    )
 
 
 class _Codes:
@@ -184,28 +289,32 @@ class _Codes:
     def codes(self) -> IntArray:
         return np.concatenate(self._blocks)
 
+    def of(self, rows: IntArray) -> list[str]:
+        """The words of some rows."""
+        words = list(self.words)
+        return [words[code] for code in self.codes()[rows]]
+
+    def problems(
+        self, bag: IntArray, names: tuple[str, ...], first: IntArray, column: str
+    ) -> Iterator[Problem]:
+        """Bags whose rows do not say one thing; `first` are the first rows of each."""
+        words, codes = list(self.words), self.codes()
+        meant = codes[first]
+        other = np.flatnonzero(codes != meant[bag])
+        for row in other[np.unique(bag[other], return_index=True)[1]]:
+            one = int(first[bag[row]])
+            explanation = (
+                f"column {column!r} is {words[codes[one]]!r} in row {one + 1}, "
+                f"{words[codes[row]]!r} in row {row + 1}"
+            )
+            yield Problem(names[bag[row]], "doubled", explanation)
+        for name, code, row in zip(names, meant, first, strict=True):
+            if words[code].strip().lower() in _MISSING:
+                yield Problem(name, "unlabelled", f"column {column!r} is empty in row {row + 1}")
+
 
 def _places_of_missing(words: Any) -> list[int]:
     return [place for place, word in enumerate(words) if str(word).strip() == ""]
-
-
-def _labels(
-    labels: _Codes, bag: IntArray, names: tuple[str, ...], rows: tuple[IntArray, ...], column: str
-) -> NDArray[Any]:
-    """One of each bag, of which all its rows must speak."""
-    words, codes = list(labels.words), labels.codes()
-    first = codes[[part[0] for part in rows]]
-    other = np.flatnonzero(codes != first[bag])
-    if len(other):
-        row = int(other[0])
-        raise InvalidInput(
-            f"bag {names[bag[row]]} must have one label in column {column!r}, got "
-            f"{words[first[bag[row]]]!r} and {words[codes[row]]!r}"
-        )
-    for name, code in zip(names, first, strict=True):
-        if words[code].strip().lower() in _MISSING:
-            raise InvalidInput(f"bag {name} must have a label in column {column!r}, it has none")
-    return typed([words[code] for code in first])
 
 
 def typed(words: Sequence[str]) -> NDArray[Any]:

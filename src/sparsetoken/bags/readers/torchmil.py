@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetoken.bags.labels import is_missing
 from sparsetoken.bags.readers.array_files import ArrayFiles, read_places
 from sparsetoken.bags.readers.folders import files_below, has_files, inside, source_of
 from sparsetoken.bags.readers.npy_files import NpyFile
@@ -109,4 +110,7 @@ def _label(path: Path) -> Any:
         raise InvalidInput(
             f"a label must be one number or word, got {header.dtype} of shape {header.shape}"
         )
-    return np.asarray(NpyFile().array(path, "")).item()
+    label = np.asarray(NpyFile().array(path, "")).item()
+    if is_missing(label):
+        raise InvalidInput(f"a label must be one number or word, got {label!r}")
+    return label
