@@ -185,6 +185,9 @@ def test_entries_that_lie_about_their_size(tmp_path):
     with pytest.raises(InvalidInput, match="there is no such file"):
         st.load_bags(tmp_path / "none.npz")
     (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidInput, match="there are no files in this folder"):
+        st.load_bags(tmp_path / "empty")
+    (tmp_path / "empty" / "notes.txt").write_text("no bags")
     with pytest.raises(InvalidInput, match=r"in a layout that is known .npz archives of X"):
         st.load_bags(tmp_path / "empty")
 

@@ -146,7 +146,7 @@ def reader_of(
         layout = known[0]
     reader = READERS.make(layout, **(options or {}))
     for option in options or {}:
-        if option not in inspect.signature(type(reader)).parameters:
+        if option not in inspect.signature(READERS[str(layout)]).parameters:
             raise InvalidInput(f"{option} names a column of a table: labels must be given, too")
     return reader
 
