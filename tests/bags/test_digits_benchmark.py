@@ -1,4 +1,4 @@
-"""`benchmarks/digits.py --out`: rows of the table as a file, whose numbers follow from its seeds."""
+"""`benchmarks/digits.py --out`: rows of the table as a file, and how they follow from seeds."""
 
 from __future__ import annotations
 

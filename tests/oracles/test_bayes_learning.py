@@ -34,6 +34,47 @@ def named(row):
     return "-".join(f"{row[name]:g}" for name in ("length", "sparsity", "strength", "samples"))
 
 
+# Given values that are wrong: plain Monte Carlo, further from the exact value (R = 1) or from the
+# witness (R = 3) than 1e-3, or three times the spread of m. 12 of 132; tests/reference/make_bayes_
+# learning.py --deviations prints them with what is right, docs/measured.md has the table.
+WRONG = {
+    (10, 1, 32, "I_below"), (10, 1, 32, "I_above"),
+    (12, 3, 16, "I_below"), (12, 3, 16, "I_above"),
+    (100, 1, 0.4, "m_above"),
+    (100, 1, 1, "I_below"), (100, 1, 1, "I_above"), (100, 1, 2, "I_below"), (100, 1, 2, "I_above"),
+    (400, 1, 0.75, "I_above"), (400, 1, 1, "I_below"), (400, 1, 1, "I_above"),
+}  # fmt: skip
+
+
+def right(row, name):
+    """What is known of m or I on a branch, and its standard error: an integral, or the witness."""
+    if f"exact_{name}" in row:
+        return row[f"exact_{name}"], 0.0
+    return row[f"witness_{name}"], row[f"witness_{name[0]}_error{name[1:]}"]
+
+
+def test_which_given_values_are_wrong():
+    """All are compared but those listed, and these are listed for a reason that is in the file."""
+    wrong, compared = set(), 0
+    for row in ROWS:
+        for name in ("m_below", "m_above", "I_below", "I_above"):
+            allowed = max(1e-3, 3 * row["spread"]) if name[0] == "m" else 1e-3
+            value, error = right(row, name)
+            if abs(row[name] - value) > allowed + 3 * error:
+                wrong.add((row["length"], row["sparsity"], row["samples"], name))
+            compared += 1
+    assert compared == 132 and len(wrong) == 12
+    assert wrong == WRONG
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row["sparsity"] == 1], ids=named)
+def test_witness_and_integrals_agree(row):
+    """Averages over draws, and integrals over one number."""
+    for name in ("m_below", "m_above", "I_below", "I_above"):
+        error = row[f"witness_{name[0]}_error{name[1:]}"]
+        assert abs(row[f"witness_{name}"] - row[f"exact_{name}"]) < 4 * error + 1e-9
+
+
 @pytest.mark.parametrize("row", ROWS, ids=named)
 def test_both_branches_are_those_of_an_independent_program(row):
     point = st.bayes_curve(task_of(row), [row["samples"]])[0]
@@ -41,15 +82,15 @@ def test_both_branches_are_those_of_an_independent_program(row):
     roots = equation.solutions(row["samples"])
     for branch, root in (("below", roots[0]), ("above", roots[-1])):
         m, information = root**2, equation.information(root, row["samples"])[0]
-        witness = row[f"witness_m_{branch}"], row[f"witness_I_{branch}"]
-        errors = row[f"witness_m_error_{branch}"], row[f"witness_I_error_{branch}"]
-        assert abs(m - witness[0]) < 1e-4 + 4 * errors[0]
-        assert abs(information - witness[1]) < 1e-3 + 4 * errors[1]
-        # the given values are plain Monte Carlo; some miss those of the witness by more than that
-        given, spread = (row[f"m_{branch}"], row[f"I_{branch}"]), (3 * row["spread"], 0.0)
-        for value, one, other, sure in zip((m, information), given, witness, spread, strict=True):
-            if abs(one - other) < max(5e-4, sure):
-                assert abs(value - one) < max(1e-3, sure)
+        for kind, value, close, spread in (
+            ("m", m, 1e-4, 3 * row["spread"]),
+            ("I", information, 1e-3, 0.0),
+        ):
+            name = f"{kind}_{branch}"
+            known, error = right(row, name)
+            assert abs(value - known) < close + 4 * error
+            if (row["length"], row["sparsity"], row["samples"], name) not in WRONG:
+                assert abs(value - row[name]) < max(1e-3, spread)
     hard = row["I_above"] < row["I_below"] and row["m_above"] > row["m_below"] + 1e-3
     assert point.hard == hard
     assert point.reachable.cosine**2 == pytest.approx(roots[0] ** 2, rel=1e-9)
@@ -296,6 +337,32 @@ def test_ends():
     assert st.samples_needed(task, 0.3) == (0.0, 0.0)
     frame = curve.to_frame()
     assert len(frame) == 4 and "reachable_standard_error" in frame
+
+
+@pytest.mark.parametrize(
+    "task, chance, most",
+    [
+        (st.Task(10, 1, 5.0), 1.0, 25),
+        (st.Task(10, 1, 5.0), 0.3, 30),
+        (st.Task(10, 3, 3.0), 1.0, 20),
+        (st.Task(10, 1, 30.0), 0.05, 60),
+        (st.Task(4, 1, st.Discrete([1.0, 200.0])), 1.0, 150),
+    ],
+)
+def test_few_nodes_tell_what_bags_reveal(task, chance, most, monkeypatch):
+    """Between nodes, too: a point of a new task costs one average over draws a node."""
+    channel, roots = channel_of("test", task, 0), []
+    kind = type(channel)
+    overlaps = kind.overlaps
+    monkeypatch.setattr(
+        kind, "overlaps", lambda own, root, c: (roots.append(root), overlaps(own, root, c))[1]
+    )
+    told = revealed.__wrapped__("test", task, chance, False, 0)
+    assert len(roots) == len(set(roots)) <= most
+    for root in np.append(np.linspace(0.013, 1, 9), np.geomspace(1e-3, 0.1, 4)):
+        truth = np.log(channel.overlaps(root, chance))
+        doubt = truth.std() / 4 if root < min(roots[1:]) else 0.0  # draws are not quite even in √m
+        assert abs(np.log(told.overlap(root)[0] / np.exp(truth).mean())) < 3e-5 + doubt
 
 
 def test_it_is_a_floor_and_bayes_its_end():
