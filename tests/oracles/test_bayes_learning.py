@@ -404,6 +404,10 @@ def test_a_thousand_signal_tokens_in_a_hundred_thousand():
         (lambda t: st.bayes_curve(t, ["many"]), "samples must be a number"),
         (lambda t: st.bayes_curve(t, [1.0], annotated=1.1), "annotated must be a number"),
         (lambda t: st.bayes_curve(t, [1.0], unlabelled=-1), "unlabelled must be a number"),
+        (
+            lambda t: st.bayes_curve(t, [1.0], unlabelled=math.inf),
+            "unlabelled must be a finite number at least 0, got inf",
+        ),
         (lambda t: st.bayes_curve(t, [1.0], label_noise=0.5), "label_noise must be a number"),
         (lambda t: st.bayes_curve("task", [1.0]), "task must be a Task"),
         (lambda t: st.bayes_curve(t, [1.0], seed=-1), "seed must be a whole number"),
