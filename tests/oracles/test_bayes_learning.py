@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -286,7 +287,7 @@ def test_marked_tokens_of_varying_strength():
     odds = np.log(0.6 / 0.4) + root * t * 2.0 - root**2 * (9 - 1)
     mean = 1.0 + 2.0 / (1 + np.exp(-odds))
     values = 2 * theta * mean
-    told = revealed("test", task, 1.0, True, 0).overlap(root)[0]
+    told = revealed(task, 1.0, True, 0).overlap(root)[0]
     assert abs(told - values.mean()) < 4 * values.std() / math.sqrt(len(values))
 
 
@@ -357,7 +358,7 @@ def test_few_nodes_tell_what_bags_reveal(task, chance, most, monkeypatch):
     monkeypatch.setattr(
         kind, "overlaps", lambda own, root, c: (roots.append(root), overlaps(own, root, c))[1]
     )
-    told = revealed.__wrapped__("test", task, chance, False, 0)
+    told = revealed.__wrapped__(task, chance, False, 0)
     assert len(roots) == len(set(roots)) <= most
     for root in np.append(np.linspace(0.013, 1, 9), np.geomspace(1e-3, 0.1, 4)):
         truth = np.log(channel.overlaps(root, chance))
@@ -387,6 +388,55 @@ def test_long_and_varied_tasks(task):
     point = st.bayes_curve(task, [1.0])[0]
     assert 0 < point.reachable.cosine <= point.cosine < 1
     assert point.cosine.standard_error < 0.01
+
+
+@pytest.mark.parametrize(
+    "call, owner",
+    [
+        (lambda t: st.bayes_curve(t, [1.0]), "bayes_curve"),
+        (lambda t: st.samples_needed(t, 0.1), "samples_needed"),
+        (lambda t: st.hard_phase(t), "hard_phase"),
+        (lambda t: st.message_passing_rounds(t, 1.0), "message_passing_rounds"),
+        (lambda t: st.bayes_error(t), "bayes_error"),
+    ],
+)
+@pytest.mark.parametrize(
+    "task",
+    [
+        st.Task(100_000, st.Discrete([1, 10]), 4.0),
+        st.Task(100_000, 6, 2.0, token_correlation=0.1),
+    ],
+)
+def test_too_many_terms_are_refused_by_who_was_asked(call, owner, task):
+    """In the name of the function that was called."""
+    with pytest.raises(
+        st.InvalidInput, match=rf"^{owner}: task must have at most 5.24e\+05 tokens"
+    ):
+        call(task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        st.Task(260_000, 1, st.Discrete([1.0, 4.0])),
+        st.Task(26_000, st.Discrete([1, 10]), 4.0),
+        st.Task(10_000, 50, 2.0, token_correlation=0.1),
+    ],
+)
+def test_the_longest_tasks_are_those_of_the_guide(task):
+    assert channel_of("test", task, 0).task.length == task.length
+    with pytest.raises(st.InvalidInput, match="test: task must have at most"):
+        channel_of("test", replace(task, length=int(1.1 * task.length)), 0)
+
+
+def test_what_is_known_of_a_task_is_shared():
+    """Curve, samples needed and hard phase ask for one thing, and it is computed once."""
+    revealed.cache_clear()
+    task = st.Task(11, 1, 4.0)
+    st.bayes_curve(task, [1.0])
+    st.hard_phase(task)
+    st.samples_needed(task, 0.1)
+    assert revealed.cache_info().misses == 1
 
 
 @pytest.mark.slow

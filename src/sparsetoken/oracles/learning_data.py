@@ -126,6 +126,10 @@ class VaryingChannel:
 
     task: Task
     seed: int
+    owner: str = "bayes_curve"
+
+    def __post_init__(self) -> None:
+        self._oracle(1.0)  # refuses a task of too many terms
 
     def overlaps(self, root: float, chance: float) -> FloatArray:
         root = max(root, _FAINT)
@@ -138,13 +142,13 @@ class VaryingChannel:
         task = self.task
         terms = task.normals * len(task.signals.weights) * int(task.signals.sparsities.max())
         bits = _FEWEST_BITS if few else _draw_bits(terms)
-        return PosteriorOracle(task.weakened(root), self.seed, 1 << bits)
+        return PosteriorOracle(task.weakened(root), self.seed, 1 << bits, self.owner)
 
 
 def channel_of(owner: str, task: Task, seed: int) -> Channel:
     """The channel of a task, with so many draws that a number takes milliseconds."""
     if not task.is_plain:
-        return VaryingChannel(task, seed)
+        return VaryingChannel(task, seed, owner)
     size = task.fixed_sparsity
     tokens = drawn_tokens(task.length, size, max(LARGEST, 4 * size))
     nodes = 1 if size == 1 else 3 * min(25, 9 + size // 2)  # of complex numbers
@@ -173,11 +177,11 @@ class Revealed:
 
 
 @lru_cache(maxsize=32)
-def revealed(owner: str, task: Task, chance: float, marked: bool, seed: int) -> Revealed:
+def revealed(task: Task, chance: float, marked: bool, seed: int) -> Revealed:
     """What bags tell that are positive with this chance, or whose signal tokens are marked."""
     theta, ones, weights = task.signals
     energy = chance * float(weights @ (theta**2 * places_energy(task, ones)))
-    overlaps = _Marked(task).overlaps if marked else channel_of(owner, task, seed).overlaps
+    overlaps = _Marked(task).overlaps if marked else channel_of("bayes_curve", task, seed).overlaps
 
     def log_values(root: float) -> FloatArray:
         values = np.broadcast_to(overlaps(root, chance), REPLICATES)

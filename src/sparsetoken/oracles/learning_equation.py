@@ -129,10 +129,9 @@ class Equation:
     @cached_property
     def parts(self) -> list[Revealed]:
         """What each kind of bags tells."""
+        assert self.channel is not None  # a task that has none is refused by the owner's name
         plain = replace(self.task, prevalence=0.5)
-        return [
-            revealed(self.owner, plain, kind.chance, kind.marked, self.seed) for kind in self.kinds
-        ]
+        return [revealed(plain, kind.chance, kind.marked, self.seed) for kind in self.kinds]
 
     @cached_property
     def channel(self) -> Channel:

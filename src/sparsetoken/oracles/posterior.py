@@ -45,6 +45,15 @@ class PosteriorOracle:
     task: Task
     seed: int
     most: int = _MOST_DRAWS
+    owner: str = "bayes_error"
+
+    def __post_init__(self) -> None:
+        if self._terms * _FEWEST_DRAWS > _MOST_TERMS:
+            raise InvalidInput(
+                f"{self.owner}: task must have at most {_MOST_TERMS // _FEWEST_DRAWS:.3g} tokens "
+                "times values of (strength, sparsity) times the largest sparsity where they vary "
+                f"or tokens share noise, got {self._terms:.3g}"
+            )
 
     def error(self) -> Estimate:
         """E min(η, 1−η) over samples of both classes."""
@@ -76,17 +85,15 @@ class PosteriorOracle:
         return chance * known.reshape(REPLICATES, -1).mean(axis=1)
 
     @property
+    def _terms(self) -> int:
+        """Of the likelihoods of a sample."""
+        ones = int(self.task.signals.sparsities.max())
+        return self.task.normals * len(self.task.signals.weights) * ones
+
+    @property
     def _replicate(self) -> int:
         """Draws of each replicate."""
-        task = self.task
-        terms = task.normals * len(task.signals.weights) * int(task.signals.sparsities.max())
-        if terms * _FEWEST_DRAWS > _MOST_TERMS:
-            raise InvalidInput(
-                f"bayes_error: task must have at most {_MOST_TERMS // _FEWEST_DRAWS:.3g} tokens "
-                "times values of (strength, sparsity) times the largest sparsity where they vary "
-                f"or tokens share noise, got {terms:.3g}"
-            )
-        draws = min(self.most, max(_MOST_TERMS // terms, _FEWEST_DRAWS))
+        draws = min(self.most, max(_MOST_TERMS // self._terms, _FEWEST_DRAWS))
         return (1 << draws.bit_length() - 1) // REPLICATES
 
     def _noise(self, positive: int) -> Iterator[tuple[slice, FloatArray]]:
