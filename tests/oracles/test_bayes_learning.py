@@ -12,6 +12,7 @@ from scipy.special import logsumexp, ndtr
 
 import sparsetoken as st
 from sparsetoken.model.clouds import normal_cloud
+from sparsetoken.oracles import posterior
 from sparsetoken.oracles.exact import mean_expit
 from sparsetoken.oracles.learning_data import (
     Labels,
@@ -437,6 +438,19 @@ def test_what_is_known_of_a_task_is_shared():
     st.hard_phase(task)
     st.samples_needed(task, 0.1)
     assert revealed.cache_info().misses == 1
+
+
+def test_draws_of_varying_tasks_are_made_once(monkeypatch):
+    """Every node of a curve sees the same ones, as they were."""
+    posterior._kept.cache_clear()
+    task = st.Task(9, 1, st.Discrete([1.0, 4.0]))
+    channel = VaryingChannel(task, 0)
+    first = channel.overlaps(0.5, 1.0)
+    made = posterior._kept.cache_info().misses
+    for root in (0.2, 0.9):
+        channel.overlaps(root, 1.0)
+    np.testing.assert_array_equal(channel.overlaps(0.5, 1.0), first)
+    assert posterior._kept.cache_info().misses == made == 16
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
@@ -100,7 +100,7 @@ class PosteriorOracle:
         """Normals of a class, and whose they are; replicates are independent."""
         for replicate in range(REPLICATES):
             start, seeds = replicate * self._replicate, (self.seed, positive, replicate)
-            for noise in _noise(self.task.normals, seeds, self._replicate):
+            for noise in _blocks(self.task.normals, seeds, self._replicate):
                 yield slice(start, start + len(noise)), noise
                 start += len(noise)
 
@@ -108,6 +108,19 @@ class PosteriorOracle:
 _noise = partial(  # as it comes: replicates are independent
     normal_blocks, points_per_dim=math.inf, numbers=_BLOCK, widest=SOBOL_DIMENSIONS
 )
+
+
+def _blocks(width: int, seeds: tuple[int, ...], count: int) -> Iterator[FloatArray]:
+    """Normals of a replicate, to be written over; a single block is kept for the next strength."""
+    if width * count > _BLOCK:
+        return _noise(width, seeds, count)
+    return iter([_kept(width, seeds, count).copy()])
+
+
+@lru_cache(maxsize=2 * REPLICATES)  # of both classes: 64 MB
+def _kept(width: int, seeds: tuple[int, ...], count: int) -> FloatArray:
+    (block,) = _noise(width, seeds, count)
+    return block
 
 
 def log_likelihood_ratio(task: Task, scores: FloatArray) -> FloatArray:
