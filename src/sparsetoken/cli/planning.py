@@ -11,7 +11,7 @@ import sparsetoken as st
 from sparsetoken.cli.output import arguments, note, target
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.weightings import SOFTMAX, Weighting
-from sparsetoken.planning.learners import MoreLabels
+from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import whole_file
 
@@ -81,7 +81,9 @@ class Plan:
         if self.figure is not None and Path(self.figure).suffix not in _FORMATS:
             raise InvalidInput(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
         figure = target("plan: figure", self.figure)  # refused before the work, not after it
-        MoreLabels(self.annotated, self.unlabelled, "plan")  # is refused now, not after the plan
+        real("plan", "annotated", self.annotated, least=0, most=1)  # now, not after the plan
+        if self.unlabelled is not None:
+            whole("plan", "unlabelled", self.unlabelled, least=0)
         check = True if self.check else False if self.no_check else None
         advice = st.plan(**arguments(self, st.plan) | {"check": check})
         if not self.json:

@@ -24,12 +24,11 @@ class MoreLabels:
 
     annotated: float = 1.0
     unlabelled: int | None = None
-    owner: str = "floors"
 
     def __post_init__(self) -> None:
-        real(self.owner, "annotated", self.annotated, least=0, most=1)
+        real("floors", "annotated", self.annotated, least=0, most=1)
         if self.unlabelled is not None:
-            whole(self.owner, "unlabelled", self.unlabelled, least=0)
+            whole("floors", "unlabelled", self.unlabelled, least=0)
 
     @property
     def marks(self) -> str:
