@@ -128,6 +128,7 @@ def test_oracle(capsys):
         (["capacity", *TASK, "--prevalence", "1"], "prevalence must be a number above 0 and below"),
         (["oracle", *TASK, "--error", "0.7"], "error"),
         (["oracle", *TASK, "--samples", "-1"], "samples"),
+        (["oracle", *TASK, "--samples"], "samples must be at least one number"),
         (["oracle", *TASK, "--annotated", "0.2"], "annotated"),
         (["oracle", *TASK, "--samples", "1", "--label-noise", "0.7"], "label_noise"),
         (["predict", *TASK, "--classifiers"], "classifiers must be some of"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sparsetoken as st
+from sparsetoken.bags import training
 from sparsetoken.bags.bags import Bags
 from sparsetoken.bags.carriers import FixedCount, VaryingShare
 from sparsetoken.bags.posterior import LikelihoodRatio, learn
@@ -92,15 +93,34 @@ def test_error_is_near_the_floor_of_any_learner():
     assert floor - 3 * error < np.mean(errors) < 1.3 * floor
 
 
-def test_never_worse_on_held_out_bags():
+def test_never_worse_on_held_out_bags(monkeypatch):
     """What is kept has the least loss there; where that is the two-step classifier, it is it."""
-    kinds = set()
+    kinds, judged, original = set(), [], training._judged
+
+    def spied(data, recipe, choice, folds, scores):
+        parts = list(scores)  # of each fold, from readouts that never saw it
+        out_of_fold = np.zeros(len(data.labels))
+        for held, part in zip(folds, parts, strict=True):
+            out_of_fold[held] = part
+        verdict = original(data, recipe, choice, folds, iter(parts))
+        slope, offset = verdict.sigmoid  # that of the model, if it is kept
+        losses = np.log1p(np.exp(-data.labels * (slope * out_of_fold + offset)))
+        judged.append(losses.mean())
+        return verdict
+
     for seed, strength in enumerate((0.3, 1.0, 3.0, 4.0, 5.0)):
         train, test = drawn(st.Task(6, 2, strength, prevalence=0.4), 90, 20, seed, 50)
         plain = st.AttentionClassifier().fit(train.tokens, train.labels)
-        chosen = POSTERIOR.fit(train.tokens, train.labels)
+        judged.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "_judged", spied)
+            chosen = POSTERIOR.fit(train.tokens, train.labels)
         kinds.add(chosen.learned_by_)
         assert chosen.cv_losses_ == plain.cv_losses_
+        two_step, rival = judged
+        assert two_step == pytest.approx(min(plain.cv_losses_.values()), rel=1e-3)
+        kept, left = (two_step, rival) if chosen.learned_by_ == "two-step" else (rival, two_step)
+        assert kept <= left and kept <= two_step
         if chosen.learned_by_ == "two-step":
             expected = plain.decision_function(test.tokens)
             np.testing.assert_array_equal(chosen.decision_function(test.tokens), expected)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pandas as pd
 import pytest
@@ -54,6 +55,21 @@ def test_bags_on_a_gpu():
     ]
     assert f"{result['passes']} passes" in MEASURED and result["passes"] == value(numbers[4])
     close(re.search(r"one H200 (\d+) s", MEASURED)[1], result["seconds"])
+
+
+def test_given_values_that_are_wrong():
+    """The table is what the command prints."""
+    sys.path.insert(0, str(ROOT / "tests" / "reference"))
+    from make_bayes_learning import PATH, deviations
+
+    rows = json.loads(PATH.read_text())["rows"]
+    table = rows_of(MEASURED, "| L | R | θ |")
+    for cells, (number, name, given, right, error) in zip(table, deviations(rows), strict=True):
+        names = ("length", "sparsity", "strength", "prevalence", "samples")
+        assert [float(cell) for cell in cells[:5]] == [rows[number][name] for name in names]
+        assert cells[5].replace(", ", "_") == name
+        for cell, true in zip(cells[6:], (given, right, error), strict=True):
+            close(cell, true)
 
 
 def test_architectures():

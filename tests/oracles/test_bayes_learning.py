@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import logsumexp, ndtr
 
 import sparsetoken as st
 from sparsetoken.model.clouds import normal_cloud
+from sparsetoken.oracles import posterior
 from sparsetoken.oracles.exact import mean_expit
 from sparsetoken.oracles.learning_data import (
     Labels,
@@ -34,6 +36,47 @@ def named(row):
     return "-".join(f"{row[name]:g}" for name in ("length", "sparsity", "strength", "samples"))
 
 
+# Given values that are wrong: plain Monte Carlo, further from the exact value (R = 1) or from the
+# witness (R = 3) than 1e-3, or three times the spread of m. 12 of 132; tests/reference/make_bayes_
+# learning.py --deviations prints them with what is right, docs/measured.md has the table.
+WRONG = {
+    (10, 1, 32, "I_below"), (10, 1, 32, "I_above"),
+    (12, 3, 16, "I_below"), (12, 3, 16, "I_above"),
+    (100, 1, 0.4, "m_above"),
+    (100, 1, 1, "I_below"), (100, 1, 1, "I_above"), (100, 1, 2, "I_below"), (100, 1, 2, "I_above"),
+    (400, 1, 0.75, "I_above"), (400, 1, 1, "I_below"), (400, 1, 1, "I_above"),
+}  # fmt: skip
+
+
+def right(row, name):
+    """What is known of m or I on a branch, and its standard error: an integral, or the witness."""
+    if f"exact_{name}" in row:
+        return row[f"exact_{name}"], 0.0
+    return row[f"witness_{name}"], row[f"witness_{name[0]}_error{name[1:]}"]
+
+
+def test_which_given_values_are_wrong():
+    """All are compared but those listed, and these are listed for a reason that is in the file."""
+    wrong, compared = set(), 0
+    for row in ROWS:
+        for name in ("m_below", "m_above", "I_below", "I_above"):
+            allowed = max(1e-3, 3 * row["spread"]) if name[0] == "m" else 1e-3
+            value, error = right(row, name)
+            if abs(row[name] - value) > allowed + 3 * error:
+                wrong.add((row["length"], row["sparsity"], row["samples"], name))
+            compared += 1
+    assert compared == 132 and len(wrong) == 12
+    assert wrong == WRONG
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row["sparsity"] == 1], ids=named)
+def test_witness_and_integrals_agree(row):
+    """Averages over draws, and integrals over one number."""
+    for name in ("m_below", "m_above", "I_below", "I_above"):
+        error = row[f"witness_{name[0]}_error{name[1:]}"]
+        assert abs(row[f"witness_{name}"] - row[f"exact_{name}"]) < 4 * error + 1e-9
+
+
 @pytest.mark.parametrize("row", ROWS, ids=named)
 def test_both_branches_are_those_of_an_independent_program(row):
     point = st.bayes_curve(task_of(row), [row["samples"]])[0]
@@ -41,15 +84,15 @@ def test_both_branches_are_those_of_an_independent_program(row):
     roots = equation.solutions(row["samples"])
     for branch, root in (("below", roots[0]), ("above", roots[-1])):
         m, information = root**2, equation.information(root, row["samples"])[0]
-        witness = row[f"witness_m_{branch}"], row[f"witness_I_{branch}"]
-        errors = row[f"witness_m_error_{branch}"], row[f"witness_I_error_{branch}"]
-        assert abs(m - witness[0]) < 1e-4 + 4 * errors[0]
-        assert abs(information - witness[1]) < 1e-3 + 4 * errors[1]
-        # the given values are plain Monte Carlo; some miss those of the witness by more than that
-        given, spread = (row[f"m_{branch}"], row[f"I_{branch}"]), (3 * row["spread"], 0.0)
-        for value, one, other, sure in zip((m, information), given, witness, spread, strict=True):
-            if abs(one - other) < max(5e-4, sure):
-                assert abs(value - one) < max(1e-3, sure)
+        for kind, value, close, spread in (
+            ("m", m, 1e-4, 3 * row["spread"]),
+            ("I", information, 1e-3, 0.0),
+        ):
+            name = f"{kind}_{branch}"
+            known, error = right(row, name)
+            assert abs(value - known) < close + 4 * error
+            if (row["length"], row["sparsity"], row["samples"], name) not in WRONG:
+                assert abs(value - row[name]) < max(1e-3, spread)
     hard = row["I_above"] < row["I_below"] and row["m_above"] > row["m_below"] + 1e-3
     assert point.hard == hard
     assert point.reachable.cosine**2 == pytest.approx(roots[0] ** 2, rel=1e-9)
@@ -245,7 +288,7 @@ def test_marked_tokens_of_varying_strength():
     odds = np.log(0.6 / 0.4) + root * t * 2.0 - root**2 * (9 - 1)
     mean = 1.0 + 2.0 / (1 + np.exp(-odds))
     values = 2 * theta * mean
-    told = revealed("test", task, 1.0, True, 0).overlap(root)[0]
+    told = revealed(task, 1.0, True, 0).overlap(root)[0]
     assert abs(told - values.mean()) < 4 * values.std() / math.sqrt(len(values))
 
 
@@ -298,6 +341,32 @@ def test_ends():
     assert len(frame) == 4 and "reachable_standard_error" in frame
 
 
+@pytest.mark.parametrize(
+    "task, chance, most",
+    [
+        (st.Task(10, 1, 5.0), 1.0, 25),
+        (st.Task(10, 1, 5.0), 0.3, 30),
+        (st.Task(10, 3, 3.0), 1.0, 20),
+        (st.Task(10, 1, 30.0), 0.05, 60),
+        (st.Task(4, 1, st.Discrete([1.0, 200.0])), 1.0, 150),
+    ],
+)
+def test_few_nodes_tell_what_bags_reveal(task, chance, most, monkeypatch):
+    """Between nodes, too: a point of a new task costs one average over draws a node."""
+    channel, roots = channel_of("test", task, 0), []
+    kind = type(channel)
+    overlaps = kind.overlaps
+    monkeypatch.setattr(
+        kind, "overlaps", lambda own, root, c: (roots.append(root), overlaps(own, root, c))[1]
+    )
+    told = revealed.__wrapped__(task, chance, False, 0)
+    assert len(roots) == len(set(roots)) <= most
+    for root in np.append(np.linspace(0.013, 1, 9), np.geomspace(1e-3, 0.1, 4)):
+        truth = np.log(channel.overlaps(root, chance))
+        doubt = truth.std() / 4 if root < min(roots[1:]) else 0.0  # draws are not quite even in √m
+        assert abs(np.log(told.overlap(root)[0] / np.exp(truth).mean())) < 3e-5 + doubt
+
+
 def test_it_is_a_floor_and_bayes_its_end():
     """More is learned from more; never less error than with the signal known."""
     task = st.Task(30, 2, 3.0, 0.4)
@@ -322,6 +391,68 @@ def test_long_and_varied_tasks(task):
     assert point.cosine.standard_error < 0.01
 
 
+@pytest.mark.parametrize(
+    "call, owner",
+    [
+        (lambda t: st.bayes_curve(t, [1.0]), "bayes_curve"),
+        (lambda t: st.samples_needed(t, 0.1), "samples_needed"),
+        (lambda t: st.hard_phase(t), "hard_phase"),
+        (lambda t: st.message_passing_rounds(t, 1.0), "message_passing_rounds"),
+        (lambda t: st.bayes_error(t), "bayes_error"),
+    ],
+)
+@pytest.mark.parametrize(
+    "task",
+    [
+        st.Task(100_000, st.Discrete([1, 10]), 4.0),
+        st.Task(100_000, 6, 2.0, token_correlation=0.1),
+    ],
+)
+def test_too_many_terms_are_refused_by_who_was_asked(call, owner, task):
+    """In the name of the function that was called."""
+    with pytest.raises(
+        st.InvalidInput, match=rf"^{owner}: task must have at most 5.24e\+05 tokens"
+    ):
+        call(task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        st.Task(260_000, 1, st.Discrete([1.0, 4.0])),
+        st.Task(26_000, st.Discrete([1, 10]), 4.0),
+        st.Task(10_000, 50, 2.0, token_correlation=0.1),
+    ],
+)
+def test_the_longest_tasks_are_those_of_the_guide(task):
+    assert channel_of("test", task, 0).task.length == task.length
+    with pytest.raises(st.InvalidInput, match="test: task must have at most"):
+        channel_of("test", replace(task, length=int(1.1 * task.length)), 0)
+
+
+def test_what_is_known_of_a_task_is_shared():
+    """Curve, samples needed and hard phase ask for one thing, and it is computed once."""
+    revealed.cache_clear()
+    task = st.Task(11, 1, 4.0)
+    st.bayes_curve(task, [1.0])
+    st.hard_phase(task)
+    st.samples_needed(task, 0.1)
+    assert revealed.cache_info().misses == 1
+
+
+def test_draws_of_varying_tasks_are_made_once(monkeypatch):
+    """Every node of a curve sees the same ones, as they were."""
+    posterior._kept.cache_clear()
+    task = st.Task(9, 1, st.Discrete([1.0, 4.0]))
+    channel = VaryingChannel(task, 0)
+    first = channel.overlaps(0.5, 1.0)
+    made = posterior._kept.cache_info().misses
+    for root in (0.2, 0.9):
+        channel.overlaps(root, 1.0)
+    np.testing.assert_array_equal(channel.overlaps(0.5, 1.0), first)
+    assert posterior._kept.cache_info().misses == made == 16
+
+
 @pytest.mark.slow
 def test_a_thousand_signal_tokens_in_a_hundred_thousand():
     point = st.bayes_curve(st.Task(100_000, 1000, 2.0), [0.5])[0]
@@ -337,6 +468,10 @@ def test_a_thousand_signal_tokens_in_a_hundred_thousand():
         (lambda t: st.bayes_curve(t, ["many"]), "samples must be a number"),
         (lambda t: st.bayes_curve(t, [1.0], annotated=1.1), "annotated must be a number"),
         (lambda t: st.bayes_curve(t, [1.0], unlabelled=-1), "unlabelled must be a number"),
+        (
+            lambda t: st.bayes_curve(t, [1.0], unlabelled=math.inf),
+            "unlabelled must be a finite number at least 0, got inf",
+        ),
         (lambda t: st.bayes_curve(t, [1.0], label_noise=0.5), "label_noise must be a number"),
         (lambda t: st.bayes_curve("task", [1.0]), "task must be a Task"),
         (lambda t: st.bayes_curve(t, [1.0], seed=-1), "seed must be a whole number"),

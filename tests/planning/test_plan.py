@@ -452,6 +452,27 @@ def test_floors_of_any_learner(forward, inverse):
     assert hopeless.best is None and not st.floors(hopeless).learned
 
 
+def test_floors_of_what_else_people_could_be_asked_for(forward, inverse):
+    """Marks in a share of the bags and a number of bags without labels, as they were asked for."""
+    per_dim, bags = forward.samples / forward.dim, 3 * forward.samples
+    learned = st.floors(forward, annotated=0.3, unlabelled=bags).learned
+    *_, marks, more = learned
+    assert marks == "any learner if signal tokens of 30 % of positive bags are marked"
+    assert more == f"any learner with {bags} bags without labels"
+    for words, labels in ((marks, {"annotated": 0.3}), (more, {"unlabelled": bags / forward.dim})):
+        curve = st.bayes_curve(forward.task, [per_dim], **labels)
+        assert learned[words] == pytest.approx(curve.test_error[0])
+    # by itself it is ten times what the plan says, in so many words: other learners need fewer
+    tenfold = round(10 * inverse.best.needed)
+    assert f"any learner with {tenfold} bags without labels" in st.floors(inverse).learned
+    assert list(st.floors(forward, annotated=0, unlabelled=0).learned) == [
+        "any learner", "message passing",
+    ]  # fmt: skip
+    for bad, words in (({"annotated": 1.1}, "annotated"), ({"unlabelled": -1}, "unlabelled")):
+        with pytest.raises(st.InvalidInput, match=f"floors: {words} must be"):
+            st.floors(forward, **bad)
+
+
 def test_an_overwhelming_signal_has_floors_too():
     asked = st.plan(st.Task(10, 1, 100.0), dim=50, samples=100, check=False)
     floors = st.floors(asked)

@@ -61,6 +61,8 @@ def test_json_is_what_the_library_says(capsys):
         ("--samples 100 --target-error 0.1", "say unknown='strength'"),
         ("--target-error 0.6", "target_error must be below 0.5"),
         ("--samples 2", "samples must be a whole number between 4"),
+        ("--samples 100 --annotated 1.5", "plan: annotated must be a number at least 0"),
+        ("--samples 100 --unlabelled -5", "plan: unlabelled must be a whole number"),
         ("--samples 100 --figure curve.gif", "figure must end in .png, .pdf or .svg"),
         (
             "--samples 100 --figure /nowhere/curve.png",

@@ -11,6 +11,7 @@ import sparsetoken as st
 from sparsetoken.cli.output import arguments, note, target
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.weightings import SOFTMAX, Weighting
+from sparsetoken.support.checks import real, whole
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.whole_files import whole_file
 
@@ -62,6 +63,11 @@ class Plan:
     as many as a second or so allows."""
     no_check: bool = False
     """Simulate nothing."""
+    annotated: float = 1.0
+    """Share of positive bags whose signal tokens could be marked: what would that buy?"""
+    unlabelled: int | None = None
+    """Bags without a label that could be had: what would they buy? Ten times the labelled ones if
+    not given."""
     seed: int = 0
     """Of predictions and check."""
     json: bool = False
@@ -75,11 +81,14 @@ class Plan:
         if self.figure is not None and Path(self.figure).suffix not in _FORMATS:
             raise InvalidInput(f"plan: figure must end in .png, .pdf or .svg, got {self.figure!r}")
         figure = target("plan: figure", self.figure)  # refused before the work, not after it
+        real("plan", "annotated", self.annotated, least=0, most=1)  # now, not after the plan
+        if self.unlabelled is not None:
+            whole("plan", "unlabelled", self.unlabelled, least=0)
         check = True if self.check else False if self.no_check else None
         advice = st.plan(**arguments(self, st.plan) | {"check": check})
         if not self.json:
             print(f"{advice}\n", flush=True)
-        outlook = st.outlook(advice)
+        outlook = st.outlook(advice, annotated=self.annotated, unlabelled=self.unlabelled)
         print(outlook.to_json() if self.json else outlook)
         if figure is not None:
             if sys.stderr.isatty():

@@ -237,7 +237,7 @@ class Oracle(Question):
 
     error: float | None = None
     """Also find the smallest strength that reaches this error; with --samples, how many samples."""
-    samples: tuple[float, ...] = ()
+    samples: tuple[float, ...] | None = None
     """Labelled samples per embedding dimension from which the signal must be learned."""
     annotated: float = 0.0
     """Share of positive bags whose signal tokens are marked (with --samples)."""
@@ -254,8 +254,8 @@ class Oracle(Question):
     """How attention weights tokens by their scores."""
 
     def rows(self) -> Iterator[Row]:
-        if self.samples:
-            yield from self._learned()
+        if self.samples is not None:
+            yield from self._learned(self.samples)
             return
         for name in ("annotated", "unlabelled", "label_noise"):
             if getattr(self, name):
@@ -280,9 +280,9 @@ class Oracle(Question):
         for name, why in errors.items():
             note(f"{name} is left out: {why}")
 
-    def _learned(self) -> Iterator[Row]:
+    def _learned(self, samples: tuple[float, ...]) -> Iterator[Row]:
         """What any learner, and message passing, make of the samples; and of those that suffice."""
-        wanted = dict.fromkeys(self.samples, "")
+        wanted = dict.fromkeys(samples, "")
         if self.error is not None:
             needed, goal = (
                 st.samples_needed(**arguments(self, st.samples_needed)),

@@ -142,7 +142,7 @@ def sampled_orders(task: Task, draws: int, seed: int) -> tuple[Order, Order]:
     """Positions in random order; in a positive sample those that carry the signal come first."""
     rng = np.random.default_rng([seed, 1])
     positive, negative = np.empty((2, draws, task.length), dtype=np.uint16)
-    for rows in row_blocks(draws, task.length):
+    for rows in row_blocks(draws, task.length, 1 << 19):  # of random numbers: never another size
         ranks = rng.random(positive[rows].shape)
         negative[rows] = np.argsort(ranks, axis=1)
         positive[rows] = np.argsort(ranks - task.sample_places(len(ranks), rng), axis=1)

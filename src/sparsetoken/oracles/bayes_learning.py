@@ -140,6 +140,9 @@ def bayes_curve(
 
     With m = Γ/(1+Γ), Γ = απθ²E⟨v, v̂(m)⟩, it is `bayes_error` at strength √m θ; see the module.
 
+    The first point of a task also takes what its bags tell at every m: a tenth of a second at
+    L = 10, one or two at L = 10⁴. It is kept for the others, a few milliseconds each at L = 10.
+
     Parameters
     ----------
     task : Task

@@ -57,16 +57,18 @@ def mean_expit(centres: FloatArray, scale: float) -> FloatArray:
 def _smoothed_logit(scale: float) -> tuple[CubicSpline, float]:
     """logit E expit(a + sz) as a spline in a, and how far it reaches."""
     reach = 40 + 9 * scale + min(scale**2 / 2, _LEAST_LOG)
-    knots = np.linspace(-reach, reach, 2 * math.ceil(reach / (_KNOT * max(scale, 1))) + 1)
+    knots = np.linspace(-reach, 0, math.ceil(reach / (_KNOT * max(scale, 1))) + 1)
     if scale < 1:
         nodes = np.arange(-10, 10.5, 0.5)
-        logs = log_expit(knots[:, None] + scale * nodes) - nodes**2 / 2
-    else:
-        most = min(2 * reach, _LEAST_LOG)
-        nodes = np.arange(-most, most + 0.5, 0.5)
+        logs = log_expit(knots[:, None] + scale * nodes) - (nodes**2 + math.log(8 * np.pi)) / 2
+    else:  # Λ adds most where it is above a − 40 and, as a ≤ 0, below 40
+        nodes = np.arange(-min(reach + 40, _LEAST_LOG), 40, 0.5)
         logs = log_ndtr((knots[:, None] - nodes) / scale) + log_expit(nodes) + log_expit(-nodes)
+        logs -= math.log(2)
     sums = logsumexp(logs, axis=1)
-    return CubicSpline(knots, sums - sums[::-1]), reach  # E expit(−a − sz) is that of −a
+    logits = sums - np.log1p(-np.exp(sums))
+    knots, logits = np.append(knots, -knots[-2::-1]), np.append(logits, -logits[-2::-1])
+    return CubicSpline(knots, logits), reach  # E expit(−a − sz) is 1 − E expit(a + sz)
 
 
 def gaussian_cut(separation: float, prevalence: float) -> float:

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.interpolate import CubicSpline, PPoly
+from scipy.interpolate import BSpline, CubicSpline, PPoly, make_interp_spline
 from scipy.special import softmax
 
 from sparsetoken.model.task import Task
@@ -37,9 +37,12 @@ from sparsetoken.support.estimate import Estimate
 _TERMS = 1 << 22  # tokens times nodes of their polynomials, in all draws of a class
 _FEWEST_BITS, _MOST_BITS = 9, 15  # draws of a class are between 2^9 and 2^15
 _CLOSE = 2e-5  # of log F, between the nodes at which it is computed
+_DEGREE = 5  # of the spline between nodes
+_GAIN = 32.0  # by which a node in the middle makes it closer, at least: h⁶ says 64
+_FINER = 8  # pieces of an interval that cubic splines are as good on
 _ROUNDS = 12  # in which intervals between nodes are halved
-_STEP = 0.75  # between the first nodes, in units in which the noise of a token is 1
-_CLEAR = 16  # such steps, beyond which signal tokens are seen for what they are
+_STEP = 0.6  # between the first nodes, in units in which the noise of a token is 1
+_CLEAR = 20  # such steps, beyond which signal tokens are seen for what they are
 _FAINT = 1e-6  # a root so near 0 that nothing changes below
 _NORMALS = np.linspace(-10.0, 10.0, 401)
 _DENSITY = np.exp(-(_NORMALS**2) / 2) / np.exp(-(_NORMALS**2) / 2).sum()
@@ -123,6 +126,10 @@ class VaryingChannel:
 
     task: Task
     seed: int
+    owner: str = "bayes_curve"
+
+    def __post_init__(self) -> None:
+        self._oracle(1.0)  # refuses a task of too many terms
 
     def overlaps(self, root: float, chance: float) -> FloatArray:
         root = max(root, _FAINT)
@@ -135,13 +142,13 @@ class VaryingChannel:
         task = self.task
         terms = task.normals * len(task.signals.weights) * int(task.signals.sparsities.max())
         bits = _FEWEST_BITS if few else _draw_bits(terms)
-        return PosteriorOracle(task.weakened(root), self.seed, 1 << bits)
+        return PosteriorOracle(task.weakened(root), self.seed, 1 << bits, self.owner)
 
 
 def channel_of(owner: str, task: Task, seed: int) -> Channel:
     """The channel of a task, with so many draws that a number takes milliseconds."""
     if not task.is_plain:
-        return VaryingChannel(task, seed)
+        return VaryingChannel(task, seed, owner)
     size = task.fixed_sparsity
     tokens = drawn_tokens(task.length, size, max(LARGEST, 4 * size))
     nodes = 1 if size == 1 else 3 * min(25, 9 + size // 2)  # of complex numbers
@@ -170,38 +177,49 @@ class Revealed:
 
 
 @lru_cache(maxsize=32)
-def revealed(owner: str, task: Task, chance: float, marked: bool, seed: int) -> Revealed:
+def revealed(task: Task, chance: float, marked: bool, seed: int) -> Revealed:
     """What bags tell that are positive with this chance, or whose signal tokens are marked."""
     theta, ones, weights = task.signals
     energy = chance * float(weights @ (theta**2 * places_energy(task, ones)))
-    overlaps = _Marked(task).overlaps if marked else channel_of(owner, task, seed).overlaps
+    overlaps = _Marked(task).overlaps if marked else channel_of("bayes_curve", task, seed).overlaps
 
     def log_values(root: float) -> FloatArray:
         values = np.broadcast_to(overlaps(root, chance), REPLICATES)
         return np.log(np.concatenate([[values.mean()], values]))
 
-    step = _STEP / float(theta.max())
-    nodes = np.append(np.arange(0, min(1, _CLEAR * step), step), 1.0)
-    nodes, values = _refined(log_values, nodes)
+    nodes, values = _refined(log_values, _first_nodes(_STEP / float(theta.max())))
     hidden = (energy - np.exp(values)) * nodes[:, None]  # dm = 2√m d√m
     return Revealed(energy, CubicSpline(nodes, values), CubicSpline(nodes, hidden).antiderivative())
+
+
+def _first_nodes(step: float) -> FloatArray:
+    """From 0 to 1: equal steps while signal tokens are hidden, then doubled."""
+    clear = min(1.0, _CLEAR * step)
+    nodes = np.linspace(0.0, clear, max(math.ceil(clear / step), _DEGREE // 2 + 1) + 1)
+    return np.append(nodes, [*clear * 2.0 ** np.arange(1, -math.log2(clear)), *[1.0] * (clear < 1)])
 
 
 def _refined(
     function: Callable[[float], FloatArray], nodes: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Nodes, with values (n, k), between which a cubic spline is close to the first value."""
+    """Nodes, with values (n, k), between which a cubic spline is close to the first value.
+
+    As many as are needed are computed, and the others are on a spline of higher degree between
+    them: F is even in √m (noise turned round), and smooth.
+    """
     values = np.array([function(node) for node in nodes.tolist()])
     open_ = np.stack([nodes[:-1], nodes[1:]], axis=1)  # intervals to be looked into
     for _ in range(_ROUNDS):
         middles = open_.mean(axis=1)
         truth = np.array([function(node) for node in middles.tolist()])
-        far = np.abs(CubicSpline(nodes, values)(middles) - truth)[:, 0] > _CLOSE
+        far = np.abs(_even_spline(nodes, values)(middles) - truth)[:, 0] > _GAIN * _CLOSE
         order = np.argsort(np.append(nodes, middles))
         nodes = np.append(nodes, middles)[order]
         values = np.concatenate([values, truth])[order]
         if not far.any():
-            return nodes, values
+            places = np.arange(_FINER * (len(nodes) - 1) + 1) / _FINER
+            finer = np.interp(places, np.arange(len(nodes)), nodes)
+            return finer, _even_spline(nodes, values)(finer)
         low, high = open_[far].T
         open_ = np.concatenate(
             [np.stack(ends, axis=1) for ends in ((low, middles[far]), (middles[far], high))]
@@ -209,6 +227,11 @@ def _refined(
     raise ConvergenceError(
         f"bayes_curve: what bags reveal is not resolved by {len(nodes)} nodes to {_CLOSE:g}"
     )
+
+
+def _even_spline(nodes: FloatArray, values: FloatArray) -> BSpline:
+    mirrored = np.append(-nodes[:0:-1], nodes), np.concatenate([values[:0:-1], values])
+    return make_interp_spline(*mirrored, k=_DEGREE)
 
 
 @dataclass(frozen=True)

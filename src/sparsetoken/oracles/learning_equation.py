@@ -28,10 +28,11 @@ from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 
-_FINE = 16  # points between two nodes among which crossings are sought
+_FINE = 4  # points between two nodes among which crossings are sought
 _SURE = 4.0  # standard errors by which two solutions must differ to be two
 _NEAR = 1e-4  # a relative step for slopes
 _EQUAL = 1e-8  # a relative distance of numbers of samples that are the same
+_SAME = 1e-13  # a distance of nodes that differ by rounding alone
 _FAINT = 1e-6  # a cosine at which nothing is learned
 
 
@@ -128,10 +129,9 @@ class Equation:
     @cached_property
     def parts(self) -> list[Revealed]:
         """What each kind of bags tells."""
+        assert self.channel is not None  # a task that has none is refused by the owner's name
         plain = replace(self.task, prevalence=0.5)
-        return [
-            revealed(self.owner, plain, kind.chance, kind.marked, self.seed) for kind in self.kinds
-        ]
+        return [revealed(plain, kind.chance, kind.marked, self.seed) for kind in self.kinds]
 
     @cached_property
     def channel(self) -> Channel:
@@ -165,7 +165,8 @@ class Equation:
     @cached_property
     def grid(self) -> tuple[FloatArray, FloatArray]:
         """Values of √m below 1, dense where something happens, and α at each."""
-        nodes = np.unique(np.concatenate([part.log_overlap.x for part in self.parts]))
+        nodes = np.sort(np.concatenate([part.log_overlap.x for part in self.parts]))
+        nodes = nodes[np.diff(nodes, append=math.inf) > _SAME]
         steps = np.arange(len(nodes) - 1 + 1 / _FINE, step=1 / _FINE)[:-1]
         roots = np.interp(steps, np.arange(len(nodes)), nodes)
         return roots, self.samples_at(roots)[:, 0]
@@ -293,7 +294,7 @@ class Equation:
         if alphas[low] >= alphas[peak]:
             return None
         fall = np.log(self.samples_at(roots[peak]) / self.samples_at(roots[low]))
-        if fall[0] <= _SURE * _standard_error(fall):
+        if fall[0] <= max(_EQUAL, _SURE * _standard_error(fall)):
             return None
         begin = self._first(alphas[low], alphas[peak], self._is_hard)
         return HardPhase(self._jump(begin), self._end(peak))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
@@ -45,6 +45,15 @@ class PosteriorOracle:
     task: Task
     seed: int
     most: int = _MOST_DRAWS
+    owner: str = "bayes_error"
+
+    def __post_init__(self) -> None:
+        if self._terms * _FEWEST_DRAWS > _MOST_TERMS:
+            raise InvalidInput(
+                f"{self.owner}: task must have at most {_MOST_TERMS // _FEWEST_DRAWS:.3g} tokens "
+                "times values of (strength, sparsity) times the largest sparsity where they vary "
+                f"or tokens share noise, got {self._terms:.3g}"
+            )
 
     def error(self) -> Estimate:
         """E min(η, 1−η) over samples of both classes."""
@@ -76,24 +85,22 @@ class PosteriorOracle:
         return chance * known.reshape(REPLICATES, -1).mean(axis=1)
 
     @property
+    def _terms(self) -> int:
+        """Of the likelihoods of a sample."""
+        ones = int(self.task.signals.sparsities.max())
+        return self.task.normals * len(self.task.signals.weights) * ones
+
+    @property
     def _replicate(self) -> int:
         """Draws of each replicate."""
-        task = self.task
-        terms = task.normals * len(task.signals.weights) * int(task.signals.sparsities.max())
-        if terms * _FEWEST_DRAWS > _MOST_TERMS:
-            raise InvalidInput(
-                f"bayes_error: task must have at most {_MOST_TERMS // _FEWEST_DRAWS:.3g} tokens "
-                "times values of (strength, sparsity) times the largest sparsity where they vary "
-                f"or tokens share noise, got {terms:.3g}"
-            )
-        draws = min(self.most, max(_MOST_TERMS // terms, _FEWEST_DRAWS))
+        draws = min(self.most, max(_MOST_TERMS // self._terms, _FEWEST_DRAWS))
         return (1 << draws.bit_length() - 1) // REPLICATES
 
     def _noise(self, positive: int) -> Iterator[tuple[slice, FloatArray]]:
         """Normals of a class, and whose they are; replicates are independent."""
         for replicate in range(REPLICATES):
             start, seeds = replicate * self._replicate, (self.seed, positive, replicate)
-            for noise in _noise(self.task.normals, seeds, self._replicate):
+            for noise in _blocks(self.task.normals, seeds, self._replicate):
                 yield slice(start, start + len(noise)), noise
                 start += len(noise)
 
@@ -101,6 +108,19 @@ class PosteriorOracle:
 _noise = partial(  # as it comes: replicates are independent
     normal_blocks, points_per_dim=math.inf, numbers=_BLOCK, widest=SOBOL_DIMENSIONS
 )
+
+
+def _blocks(width: int, seeds: tuple[int, ...], count: int) -> Iterator[FloatArray]:
+    """Normals of a replicate, to be written over; a single block is kept for the next strength."""
+    if width * count > _BLOCK:
+        return _noise(width, seeds, count)
+    return iter([_kept(width, seeds, count).copy()])
+
+
+@lru_cache(maxsize=2 * REPLICATES)  # of both classes: 64 MB
+def _kept(width: int, seeds: tuple[int, ...], count: int) -> FloatArray:
+    (block,) = _noise(width, seeds, count)
+    return block
 
 
 def log_likelihood_ratio(task: Task, scores: FloatArray) -> FloatArray:

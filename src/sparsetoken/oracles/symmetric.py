@@ -58,10 +58,11 @@ def _log_powers(log_values: FloatArray, scale: FloatArray, order: int) -> FloatA
 
 
 def _log_sum(values: FloatArray, log_powers: FloatArray) -> FloatArray:
-    terms = np.concatenate([values, log_powers.T], axis=1)
-    top = terms.max(axis=1, initial=-np.inf)
+    terms = np.concatenate([values.T, log_powers])  # the long axis last
+    top = terms.max(axis=0, initial=-np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
+        terms -= top
+        return np.asarray(top + np.log(np.exp(terms, out=terms).sum(axis=0)))
 
 
 def _hidden_powers(tokens: Tokens, strength: float, order: int) -> FloatArray:

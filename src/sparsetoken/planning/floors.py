@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sparsetoken.planning.advice import Plan
-from sparsetoken.planning.learners import MORE_BAGS
+from sparsetoken.planning.learners import MoreLabels
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
@@ -33,13 +33,18 @@ class Floors:
     left_out: dict[str, str]
 
 
-def floors(plan: Plan) -> Floors:
+def floors(plan: Plan, *, annotated: float = 1.0, unlabelled: int | None = None) -> Floors:
     """The smallest errors with the signal known, and learned, on the task of the answer.
 
     Parameters
     ----------
     plan : Plan
         Whose task, metric, weighting and samples they are of.
+    annotated : float
+        Share of the positive bags whose signal tokens could be marked; 0 leaves this out.
+    unlabelled : int or None
+        Bags without a label that could be had, 0 leaves this out; if None ten times the labelled
+        ones, where those are asked for ten times what the best option needs.
 
     Returns
     -------
@@ -50,6 +55,8 @@ def floors(plan: Plan) -> Floors:
 
     Raises
     ------
+    InvalidInput
+        For a share or a number of bags that is not allowed.
     AttributeError
         What is given is not a plan. An oracle that cannot be computed is left out, not raised.
 
@@ -62,20 +69,19 @@ def floors(plan: Plan) -> Floors:
     >>> floors(advice).learned["any learner"] < advice.best.value
     True
     """
-    left_out: dict[str, str] = {}
+    more, left_out = MoreLabels(annotated, unlabelled), dict[str, str]()
     with one_blas_thread():
         oracles = plan.metric.oracles(plan.answer, plan.setting.weighting)
         errors = _computed(oracles, left_out)
         reachable = plan.target is None or plan.target > errors.get("bayes", 0.0)
-        learned = _computed(_learned(plan), left_out) if reachable else {}
+        learned = _computed(_learned(plan, more), left_out) if reachable else {}
     return Floors(errors, learned, left_out)
 
 
-def _learned(plan: Plan) -> dict[str, Callable[[], float]]:
+def _learned(plan: Plan, more: MoreLabels) -> dict[str, Callable[[], float]]:
     """Least errors with the plan's samples; or, where these are asked for, the fewest of them."""
     wanted = plan.samples if plan.best is None or plan.samples else plan.best.needed
-    unlabelled = 0.0 if wanted is None else MORE_BAGS * wanted / plan.dim
-    learners = plan.metric.learners(plan.answer, unlabelled)
+    learners = plan.metric.learners(plan.answer, plan.dim, wanted or 0.0, more)
     if plan.samples is not None:
         count = plan.samples / plan.dim
         return {name: partial(learner.error, count) for name, learner in learners.items()}

@@ -24,7 +24,7 @@ from sparsetoken.model.scores import Scores
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import Weighting
 from sparsetoken.oracles.oracle import bayes_error, oracle_error
-from sparsetoken.planning.learners import BestLearner, best_learners
+from sparsetoken.planning.learners import BestLearner, MoreLabels, best_learners
 from sparsetoken.simulation.results import Simulation
 from sparsetoken.support.checks import Bounds, real, refusal, settle
 from sparsetoken.support.errors import InvalidInput
@@ -112,8 +112,10 @@ class Metric(ABC):
         """Computations of its best values with the signal known: by classifier, and of any test."""
         return {}
 
-    def learners(self, task: Task, unlabelled: float) -> dict[str, BestLearner]:
-        """Who does best where the signal must be learned, with so many unlabelled bags as well."""
+    def learners(
+        self, task: Task, dim: int, labelled: float, more: MoreLabels
+    ) -> dict[str, BestLearner]:
+        """Who does best where the signal must be learned, from labelled bags and what is more."""
         return {}
 
     def checked_target(self, task: Task, target: float) -> float:
@@ -177,8 +179,10 @@ class Error(Metric):
         }
         return {**tests, "bayes": partial(bayes_error, task)}
 
-    def learners(self, task: Task, unlabelled: float) -> dict[str, BestLearner]:
-        return best_learners(task, unlabelled)
+    def learners(
+        self, task: Task, dim: int, labelled: float, more: MoreLabels
+    ) -> dict[str, BestLearner]:
+        return best_learners(task, dim, labelled, more)
 
 
 @dataclass(frozen=True)

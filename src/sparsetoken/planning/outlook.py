@@ -63,7 +63,7 @@ class Outlook(Shown):
         return report.figure(self, curve)
 
 
-def outlook(plan: Plan) -> Outlook:
+def outlook(plan: Plan, *, annotated: float = 1.0, unlabelled: int | None = None) -> Outlook:
     """Floors, capacities, crossover and sensitivities of a plan; takes some seconds.
 
     Printed, they are what the command line says after the plan itself.
@@ -72,6 +72,8 @@ def outlook(plan: Plan) -> Outlook:
     ----------
     plan : Plan
         The answer to look around from.
+    annotated, unlabelled
+        As in `floors`: what else people could be asked for.
 
     Returns
     -------
@@ -80,6 +82,8 @@ def outlook(plan: Plan) -> Outlook:
 
     Raises
     ------
+    InvalidInput
+        For a share or a number of bags that is not allowed.
     ConvergenceError
         A solve on the way did not reach its residual.
 
@@ -88,7 +92,8 @@ def outlook(plan: Plan) -> Outlook:
     >>> outlook(advice).crossover  # doctest: +SKIP
     11.0
     """
-    return Outlook(plan, floors(plan), capacities(plan), crossover(plan), sensitivities(plan))
+    learned = floors(plan, annotated=annotated, unlabelled=unlabelled)
+    return Outlook(plan, learned, capacities(plan), crossover(plan), sensitivities(plan))
 
 
 def capacities(plan: Plan) -> dict[str, float]:

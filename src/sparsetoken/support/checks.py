@@ -82,7 +82,8 @@ def real(
     inside = number is not None and all(keeps(number, bound) for _, keeps, bound in limits)
     if number is None or not inside or math.isnan(number) or (math.isinf(number) and not infinite):
         words = " and ".join(f"{word} {bound:g}" for word, _, bound in limits)
-        allowed = f"a number {words}" if limits else "a finite number"
+        noun = "a finite number" if inside else "a number"  # what is inside is refused as infinite
+        allowed = f"{noun} {words}" if limits else "a finite number"
         raise refusal(owner, field, value, allowed + (" (inf is allowed)" if infinite else ""))
     return number
 
