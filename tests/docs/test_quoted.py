@@ -16,7 +16,9 @@ from pages import DOCS, NUMBER, last_place, value
 
 ROOT = DOCS.parent
 RESULTS = ROOT / "benchmarks" / "results"
+REPRODUCTION = DOCS / "reproduction"
 MEASURED = (DOCS / "measured.md").read_text()
+TRUST = (DOCS / "trust.md").read_text()
 
 
 def close(quoted: str, true: float) -> None:
@@ -131,6 +133,16 @@ def test_bags_of_images():
         close(
             difference.strip("*+").split(" ±")[0], means["attention mapped"] - means["mil hidden"]
         )
+
+
+def test_how_long_the_record_takes():
+    """In words, of scripts/record and of the page on trust, against what each claim has noted."""
+    notes = {path.stem: json.loads(path.read_text()) for path in REPRODUCTION.glob("*.json")}
+    script = (ROOT / "scripts" / "record").read_text()
+    minutes = re.search(r"paper's sizes \((\d+) minutes", script)[1]
+    close(minutes, sum(note["seconds"] for note in notes.values()) / 60)
+    minutes = re.search(r"\((\d+) minutes on two cores", TRUST)[1]
+    close(minutes, notes["universality"]["seconds"] / 60)
 
 
 @pytest.mark.slow
