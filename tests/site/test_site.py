@@ -94,6 +94,9 @@ def test_no_link_is_broken(pages):
             parts = urlsplit(target)
             if parts.scheme in ("http", "https", "mailto", "data", "javascript"):
                 continue
+            if parts.scheme:  # an address in a text that has become a link
+                broken.append(f"{path.relative_to(SITE)}: {target}")
+                continue
             place = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not place.is_file():
                 broken.append(f"{path.relative_to(SITE)}: {target}")
