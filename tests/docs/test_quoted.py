@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 
 import pandas as pd
 import pytest
@@ -46,6 +47,27 @@ def test_the_gpu():
     close(logistic, seconds["Logistic()", "conjugat"]["sampling and fit (s)"])
     close(share, 100 * seconds["Square()", "Cholesky"]["share of the matrix product"])
     close(other, 100 * seconds["Logistic()", "Cholesky"]["share of the matrix product"])
+
+
+def test_the_page_of_the_gallery_on_the_gpu(tmp_path, monkeypatch, capsys):
+    """It runs anywhere, so that its numbers stand in it: they are those that were measured."""
+    monkeypatch.chdir(tmp_path)
+    page = runpy.run_path(str(ROOT / "examples" / "gallery" / "plot_10_gpu.py"))
+    result = json.loads((RESULTS / "gpu.json").read_text())
+    assert (page["command"], page["machine"]) == (result["command"], result["machine"])
+    assert len(page["measured"]) == len(result["timings"])
+    for each in result["timings"]:
+        loss = each["loss"].lower().removesuffix("()")
+        seconds, certificate = page["measured"][f"{loss}, {each['by'].split(' (')[0]}"]
+        close(str(seconds), each["sampling and fit (s)"])
+        assert abs(certificate / each["certificate"] - 1) < 0.05
+        if "theory" in each:
+            close(str(page["errors"][loss][0]), each["test error"])
+            close(str(page["errors"][loss][1]), each["theory"])
+    bags = json.loads((RESULTS / "gpu_bags.json").read_text())
+    for name, quoted in page["bags"].items():
+        close(str(quoted), bags[name])
+    assert "1000 bags of 5000 tokens" in capsys.readouterr().out
 
 
 def test_bags_on_a_gpu():
