@@ -14,6 +14,8 @@ import pytest
 
 import sparsetoken as st
 from pages import DOCS, NUMBER, last_place, value
+from sparsetoken.model.attention import attention_law, tail_law
+from sparsetoken.theory.capacity import separability_threshold
 
 ROOT = DOCS.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -47,6 +49,52 @@ def test_the_gpu():
     close(logistic, seconds["Logistic()", "conjugat"]["sampling and fit (s)"])
     close(share, 100 * seconds["Square()", "Cholesky"]["share of the matrix product"])
     close(other, 100 * seconds["Logistic()", "Cholesky"]["share of the matrix product"])
+
+
+def test_the_table_of_the_guide_to_simulation():
+    """Seconds, rates and pieces of the fit on the GPU."""
+    page = (DOCS / "simulation.md").read_text()
+    result = json.loads((RESULTS / "gpu.json").read_text())
+    seconds = {(each["loss"], each["by"][:8]): each for each in result["timings"]}
+    ceilings, pieces = result["ceilings"], result["pieces of the square loss"]
+    product = ceilings["matrix product 8192³ (TFLOP/s)"]
+    quoted = {
+        name: NUMBER.findall(re.sub(r"2np² \+ p³/3", "", line))
+        for name in ("square", "logistic")
+        for line in page.splitlines()
+        if line.startswith(f"| {name} |")
+    }
+    for name, loss in (("square", "Square()"), ("logistic", "Logistic()")):
+        by = seconds[loss, "Cholesky"]
+        expected = [seconds[loss, "conjugat"]["sampling and fit (s)"], by["sampling and fit (s)"]]
+        expected += [by["rate (TFLOP/s)"], 100 * by["share of the matrix product"]]
+        if name == "square":
+            expected += [product]
+        else:
+            expected.insert(2, by["steps"])
+        for text, each in zip(quoted[name], expected, strict=True):
+            close(text, each)
+    both = [seconds[loss, "Cholesky"] for loss in ("Square()", "Logistic()")]
+    words = r"(\d+) and (\d+) TFLOP/s are executed \((\d+) % and (\d+) %\)"
+    executed = [each["executed rate (TFLOP/s)"] for each in both]
+    executed += [100 * each["executed share of the matrix product"] for each in both]
+    for text, each in zip(re.search(words, page).groups(), executed, strict=True):
+        close(text, each)
+    words = (
+        r"half the Gram matrix (\d+) ms \(the card's own rate on that shape is (\d+), not (\d+) "
+        r"TFLOP/s\), coordinates on the CPU (\d+) ms, the Cholesky factor (\d+) ms, "
+        r"normals (\d+) ms"
+    )
+    expected = [
+        1000 * pieces["half of the Gram matrix (s)"],
+        ceilings["plain Gram product of the size below (TFLOP/s)"],
+        product,
+        1000 * pieces["coordinates, on the CPU (s)"],
+        1000 * pieces["Cholesky factor (s)"],
+        1000 * pieces["normals and scaling (s)"],
+    ]
+    for text, each in zip(re.search(words, page).groups(), expected, strict=True):
+        close(text, each)
 
 
 def test_the_page_of_the_gallery_on_the_gpu(tmp_path, monkeypatch, capsys):
@@ -165,6 +213,31 @@ def test_how_long_the_record_takes():
     close(minutes, sum(note["seconds"] for note in notes.values()) / 60)
     minutes = re.search(r"\((\d+) minutes on two cores", TRUST)[1]
     close(minutes, notes["universality"]["seconds"] / 60)
+
+
+@pytest.mark.slow
+def test_scrambles_of_the_cloud():
+    """How far they move what attention's law gives, in section 5 of the mathematics."""
+    task = st.Task(length=10, sparsity=1, strength=5.0)
+    protocol = st.Protocol(query_samples=2.0, readout_samples=4.0, ridge=1e-2)
+    query = st.align(task, protocol)
+    rows = []
+    for seed in range(16):
+        law = attention_law(task, query.cosine, query.sharpness, seed=seed)
+        fit = st.solve(law, protocol.loss, protocol.ridge, protocol.readout_samples)
+        tail = tail_law(task, query.cosine, query.sharpness, seed=seed)
+        rows.append((fit.test_error, fit.train_loss, float(separability_threshold(tail))))
+    table = pd.DataFrame(rows)
+    page = (DOCS / "theory.md").read_text()
+    words = r"error spreads by (\S+) of itself, the training loss by (\S+), the capacity by (\S+)\."
+    for text, spread in zip(
+        re.search(words, page).groups(), table.std() / table.mean(), strict=True
+    ):
+        close(text, spread)
+    error = re.search(
+        r"moves a test error by (\S+) of itself", (DOCS / "simulation.md").read_text()
+    )
+    close(error[1], table[0].std() / table[0].mean())
 
 
 @pytest.mark.slow
