@@ -185,3 +185,12 @@ def test_the_story_is_on_the_first_page(page):
     if story:
         frame = page.frame_locator("iframe.story").locator("body")
         assert frame.inner_text().strip()
+        page.locator("iframe.story").scroll_into_view_if_needed()
+        for _ in range(100):  # it has told how tall it is, and nothing of it is cut off
+            height = frame.evaluate("body => body.getBoundingClientRect().height")
+            shown = page.locator("iframe.story").evaluate("frame => frame.clientHeight")
+            if 0 <= shown - height < 3:
+                break
+            page.wait_for_timeout(100)
+        else:
+            raise AssertionError((shown, height))
