@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from numpydoc.xref import DEFAULT_LINKS
 
 import sparsetoken
 
@@ -46,7 +47,9 @@ autodoc_typehints = "none"  # the docstrings say what is taken and given
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True  # types that are public names lead to their pages
-numpydoc_xref_ignore = {"of", "or", "optional", "path", "type", "shape", "and", "a", "to"}
+numpydoc_xref_ignore = "all"  # and nothing else does
+numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}  # theirs lead to other sites
+numpydoc_xref_aliases |= {name: f"sparsetoken.{name}" for name in PUBLIC}
 add_module_names = False
 
 # examples: executed, each a notebook; one that has not changed is not executed again
