@@ -170,12 +170,12 @@ def link_names(app, doctree, docname):
         name = re.fullmatch(r"(?:st\.)?(\w+)(?:\(.*\))?", literal.astext())
         if name is None or name[1] not in PUBLIC:
             continue
-        above, section = literal.parent, literal.parent
-        while section is not None and not isinstance(section, nodes.section):
-            section = section.parent
-        if isinstance(above, (nodes.title, nodes.reference)) or (id(section), name[1]) in linked:
+        above = literal.parent
+        while not isinstance(above, (nodes.section, nodes.title, nodes.reference, nodes.document)):
+            above = above.parent
+        if isinstance(above, (nodes.title, nodes.reference)) or (id(above), name[1]) in linked:
             continue
-        linked.add((id(section), name[1]))
+        linked.add((id(above), name[1]))
         page = app.builder.get_relative_uri(docname, f"api/generated/sparsetoken.{name[1]}")
         link = nodes.reference("", "", refuri=page, internal=True)
         literal.replace_self(link)

@@ -106,6 +106,11 @@ def test_no_link_is_broken(pages):
     assert not broken
 
 
+def test_no_link_is_in_a_link(pages):
+    for path in pages:
+        assert not re.search(r"<a\s(?:(?!</a>).)*<a\s", path.read_text(), re.S), path
+
+
 def test_nothing_is_loaded_from_elsewhere(pages):
     pattern = re.compile(r"<(?:script|link|img|iframe|source)[^>]*(?:src|href)=\"https?:[^>]*>")
     for path in pages:
