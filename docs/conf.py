@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from numpydoc.xref import DEFAULT_LINKS
 
 import sparsetoken
 
@@ -19,6 +20,7 @@ author = "The sparsetoken developers"
 project_copyright = "The sparsetoken developers; BSD-3-Clause"
 release = version = sparsetoken.__version__
 language = "en"
+PUBLIC = set(sparsetoken.__all__) - {"__version__"}  # each has a page
 
 extensions = [
     "myst_parser",
@@ -44,6 +46,10 @@ autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say what is taken and given
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
+numpydoc_xref_param_type = True  # types that are public names lead to their pages
+numpydoc_xref_ignore = "all"  # and nothing else does
+numpydoc_xref_aliases = {name: name for name in DEFAULT_LINKS}  # theirs lead to other sites
+numpydoc_xref_aliases |= {name: f"sparsetoken.{name}" for name in PUBLIC}
 add_module_names = False
 
 # examples: executed, each a notebook; one that has not changed is not executed again
@@ -91,6 +97,14 @@ STORY = """## The story, to move
 <iframe src="story.html" title="The story: what attention finds, with sliders" class="story" \
 loading="lazy"></iframe>
 
+<script>
+addEventListener("message", ({ source, data }) => { // as tall as what it shows
+  const frame = document.querySelector("iframe.story");
+  if (frame && source === frame.contentWindow && data && data.storyHeight > 0)
+    frame.style.height = `${Math.min(data.storyHeight, 5000) + 2}px`;
+});
+</script>
+
 <p><a href="story.html">The story on a page of its own</a></p>
 """
 
@@ -136,6 +150,38 @@ def link_to_pages(app, docname, source):
             source[0] = re.sub(link, page, source[0])
 
 
+WITHOUT_LINKS = (
+    "api/",
+    "gallery/",
+    "tutorials/",
+    "changelog",
+    "contributing",
+    "skill",
+    "stability",
+)
+
+
+def link_names(app, doctree, docname):
+    """Names of the package in a text lead to their pages, the first time in each section."""
+    if docname.startswith(WITHOUT_LINKS):
+        return
+    linked = set()
+    for literal in list(doctree.findall(nodes.literal)):
+        name = re.fullmatch(r"(?:st\.)?(\w+)(?:\(.*\))?", literal.astext())
+        if name is None or name[1] not in PUBLIC:
+            continue
+        above = literal.parent
+        while not isinstance(above, (nodes.section, nodes.title, nodes.reference, nodes.document)):
+            above = above.parent
+        if isinstance(above, (nodes.title, nodes.reference)) or (id(above), name[1]) in linked:
+            continue
+        linked.add((id(above), name[1]))
+        page = app.builder.get_relative_uri(docname, f"api/generated/sparsetoken.{name[1]}")
+        link = nodes.reference("", "", refuri=page, internal=True)
+        literal.replace_self(link)
+        link += literal
+
+
 def skip_members(app, what, name, member, skip, options):
     """What estimators inherit from scikit-learn is described there."""
     theirs = getattr(member, "__module__", None) or ""
@@ -147,3 +193,4 @@ def setup(app):
     app.connect("autodoc-skip-member", skip_members)
     app.connect("source-read", link_to_pages)
     app.connect("doctree-read", name_languages)
+    app.connect("doctree-resolved", link_names)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import sparsetoken as st
 from sparsetoken.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +44,20 @@ def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^    make (\w+)", README, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_make_demo_draws_as_many_figures_as_it_says():
+    """One for each claim that needs no further library."""
+    drawn = [name for name in st.CLAIMS if not st.CLAIMS.make(name).needs]
+    (more,) = re.findall(r"draws this figure and (\d+) more", README)
+    assert int(more) == len(drawn) - 1
+
+
+def test_the_changelog_says_one_thing_of_saved_classifiers():
+    told = re.findall(
+        r"Files of (?:saved )?classifiers[^.]*\.", (ROOT / "CHANGELOG.md").read_text()
+    )
+    assert len(told) == 1 and "format 2" in told[0]
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -51,7 +51,9 @@ def test_metadata():
     tested = (ROOT / "scripts" / "pythons").read_text()
     assert all(version in tested for version in versions)
     assert PROJECT["urls"] == {"Paper": "https://arxiv.org/abs/2509.25153"}
-    assert "2509.25153" in (ROOT / "CITATION.cff").read_text()
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert "2509.25153" in citation
+    assert re.findall(r"^version: (.*)$", citation, re.M) == [st.__version__]
     assert re.fullmatch(r"\d+\.\d+\.\d+(rc\d+)?", st.__version__)  # semantic
     assert f"## {st.__version__} " in (ROOT / "CHANGELOG.md").read_text()
 

@@ -7,7 +7,6 @@ counted per embedding dimension, does it take until attention, all tokens side b
 token find it? The lines are exact in the limit of many dimensions; nothing is trained to draw them.
 """
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import sparsetoken as st
@@ -23,22 +22,15 @@ curves = {
 }
 
 # %%
-# The dotted line is the floor: the error of the best test there is, which knows the signal.
+# Each curve draws itself, on the axes of the one before. The dotted line is the floor: the error of
+# the best test there is, which knows the signal.
 
-floor = st.bayes_error(task)
-figure, axes = plt.subplots(figsize=(6.4, 4))
-looks = {
-    "attention": ("#D55E00", "-"),
-    "vectorized": ("#009E73", "--"),
-    "pooled": ("#0072B2", "-."),
-}
-for name, curve in curves.items():
-    color, style = looks[name]
-    axes.loglog(samples, curve.test_error, color=color, linestyle=style, label=name)
-axes.axhline(float(floor), color="black", linestyle=":", label="any test, signal known")
-axes.set(xlabel="readout samples per dimension", ylabel="test error")
+axes = None
+for curve in curves.values():
+    axes = curve.plot(axes)
+floor = float(st.bayes_error(task))
+axes.axhline(floor, color="black", linestyle=":", label="any test, signal known")
 axes.legend()
-figure.tight_layout()
 
 # %%
 # The same as numbers. A simulation in 300 dimensions, which shares no formula with the theory,

@@ -7,38 +7,27 @@ sentence of the kind we look for, five standard deviations from the others. How 
 documents until 95 % are classified correctly, and which pooling?
 """
 
-import matplotlib.pyplot as plt
-
 import sparsetoken as st
 
 document = st.Task(length=10, sparsity=1, strength=5.0)
 advice = st.plan(document, dim=64, target_error=0.05, check=False)
-print(advice.headline)
+print(advice)
+axes = advice.plot()
 
 # %%
-# The curve behind it: every point is tuned anew (ridge, split between query and readout, steps,
-# sharpness), and is a mean over training sets of that size in that dimension.
+# And with what there is, 60 documents? Everything is tuned anew (ridge, split between query and
+# readout, steps, sharpness); bars are two standard deviations between training sets.
 
-around = st.outlook(advice)
-curve = st.tuned_curve(around)
-print(curve.round(4).to_string(index=False))
-
-figure, axes = plt.subplots(figsize=(6.4, 4))
-looks = {
-    "attention": ("#D55E00", "-o"),
-    "vectorized": ("#009E73", "--s"),
-    "pooled": ("#0072B2", "-.^"),
-}
-for name, (color, style) in looks.items():
-    own = curve[curve.classifier == name]
-    axes.loglog(own.samples, own.value, style, color=color, label=name)
-axes.axhline(0.05, color="black", linestyle=":", label="target")
-axes.set(xlabel="labelled documents", ylabel="test error")
-axes.legend()
-figure.tight_layout()
+axes = st.plan(document, dim=64, samples=60, check=False).plot()
 
 # %%
-# The outlook has more: the floors, where attention begins to win, and the answer if the task is a
-# little different from what was thought.
+# The floors, in the limit of many dimensions: no learner gets below the first with as many
+# documents per dimension, and none below the second with any number of them.
 
-print(around)
+print(st.bayes_curve(document, samples=[60 / 64]).test_error.round(3), end=" ")
+print(round(float(st.bayes_error(document)), 3))
+
+# %%
+# ``outlook(advice)`` has more, in half a minute: the floors, where attention begins to win, and
+# the answer if the task is a little different from what was thought; ``tuned_curve`` draws the
+# error against the number of documents, each point tuned.

@@ -8,6 +8,7 @@ make a small one, so that this page runs anywhere: sixty slides of thirty patien
 patches each in 16 dimensions, and a round lesion of any size in half of the slides.
 """
 
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -128,9 +129,9 @@ figure.tight_layout()
 #     sparsetoken fit slides --labels labels.csv --group case_id --save model --report report.html
 #     sparsetoken score model new --maps maps
 #
-# This page calls the first of them from Python.
+# This page calls the first of them from Python, in the folder of the slides.
 
-files = f"{folder / 'slides'} --labels {folder / 'labels.csv'} --report {folder / 'report.html'}"
-options = "--group case_id --poolings pooled attention --no-progress"
-main(["fit", *files.split(), *options.split()])
+command = "fit slides --labels labels.csv --group case_id --report report.html"
+with contextlib.chdir(folder):
+    main([*command.split(), "--poolings", "pooled", "attention", "--no-progress"])
 print((folder / "report.html").stat().st_size > 10_000)

@@ -336,6 +336,25 @@ def test_axe_finds_nothing(page):
         assert violations(page) == [], NAMES[number]
 
 
+def test_in_a_frame_it_tells_how_tall_it_is(browser, file, tmp_path):
+    """And again where a step takes more or less room."""
+    page_with_frame = tmp_path / "page.html"
+    page_with_frame.write_text(
+        f"<iframe src='{file.as_uri()}' width='375' height='300'></iframe><script>heights = [];"
+        "addEventListener('message', (told) => heights.push(told.data.storyHeight));</script>"
+    )
+    page = browser.new_page()
+    page.goto(page_with_frame.as_uri())
+    page.wait_for_function("heights.length > 0")
+    body = page.frame_locator("iframe").locator("body")
+    for step in (1, 4):
+        body.get_by_role("button", name=re.compile(rf"^{step}\. ")).click()
+        page.wait_for_timeout(300)
+        height = body.evaluate("body => Math.ceil(body.getBoundingClientRect().height)")
+        assert height > 600 and page.evaluate("heights.at(-1)") == height
+    page.close()
+
+
 def test_an_address_begins_at_its_step(browser, file):
     page = browser.new_page()
     for asked, shown in (("#4", "4. "), ("#9", "6. "), ("#-2", "1. "), ("#x", "1. ")):

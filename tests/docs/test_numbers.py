@@ -14,11 +14,11 @@ EXECUTED = ["faq.md", "start.md", "choose.md"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXECUTED)
+@pytest.mark.parametrize("name", [*EXECUTED, "index.md", "trust.md"])
 def test_a_page_prints_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     outcome = run(DOCS / name)
-    assert outcome.attempted > 5 and outcome.failed == 0
+    assert outcome.attempted > 3 and outcome.failed == 0
 
 
 @pytest.mark.parametrize("name", [*EXECUTED, "index.md"])

@@ -36,6 +36,14 @@ def test_commands_for_programs_print_one_document(line, capsys):
     json.loads(capsys.readouterr().out)
 
 
+def test_programs_are_told_of_every_exit_code():
+    """Those that docs/stability.md promises."""
+    promised = re.search(r"exit codes \(([^)]*)\)", (DOCS / "stability.md").read_text())[1]
+    codes = re.findall(r"(?:^|; )(\d+)", promised)
+    told = re.findall(r"^\| (\d+) \|", SKILL, re.M)
+    assert sorted(told, key=int) == codes and len(codes) == 6
+
+
 def test_a_wrong_value_is_one_sentence(capsys):
     assert main(["predict", "--length", "0", "--sparsity", "1", "--strength", "5", "--json"]) == 2
     told = capsys.readouterr()

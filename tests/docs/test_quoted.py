@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import sys
 
 import pandas as pd
@@ -14,10 +15,14 @@ import pytest
 
 import sparsetoken as st
 from pages import DOCS, NUMBER, last_place, value
+from sparsetoken.model.attention import attention_law, tail_law
+from sparsetoken.theory.capacity import separability_threshold
 
 ROOT = DOCS.parent
 RESULTS = ROOT / "benchmarks" / "results"
+REPRODUCTION = DOCS / "reproduction"
 MEASURED = (DOCS / "measured.md").read_text()
+TRUST = (DOCS / "trust.md").read_text()
 
 
 def close(quoted: str, true: float) -> None:
@@ -45,6 +50,73 @@ def test_the_gpu():
     close(logistic, seconds["Logistic()", "conjugat"]["sampling and fit (s)"])
     close(share, 100 * seconds["Square()", "Cholesky"]["share of the matrix product"])
     close(other, 100 * seconds["Logistic()", "Cholesky"]["share of the matrix product"])
+
+
+def test_the_table_of_the_guide_to_simulation():
+    """Seconds, rates and pieces of the fit on the GPU."""
+    page = (DOCS / "simulation.md").read_text()
+    result = json.loads((RESULTS / "gpu.json").read_text())
+    seconds = {(each["loss"], each["by"][:8]): each for each in result["timings"]}
+    ceilings, pieces = result["ceilings"], result["pieces of the square loss"]
+    product = ceilings["matrix product 8192³ (TFLOP/s)"]
+    quoted = {
+        name: NUMBER.findall(re.sub(r"2np² \+ p³/3", "", line))
+        for name in ("square", "logistic")
+        for line in page.splitlines()
+        if line.startswith(f"| {name} |")
+    }
+    for name, loss in (("square", "Square()"), ("logistic", "Logistic()")):
+        by = seconds[loss, "Cholesky"]
+        expected = [seconds[loss, "conjugat"]["sampling and fit (s)"], by["sampling and fit (s)"]]
+        expected += [by["rate (TFLOP/s)"], 100 * by["share of the matrix product"]]
+        if name == "square":
+            expected += [product]
+        else:
+            expected.insert(2, by["steps"])
+        for text, each in zip(quoted[name], expected, strict=True):
+            close(text, each)
+    both = [seconds[loss, "Cholesky"] for loss in ("Square()", "Logistic()")]
+    words = r"(\d+) and (\d+) TFLOP/s are executed \((\d+) % and (\d+) %\)"
+    executed = [each["executed rate (TFLOP/s)"] for each in both]
+    executed += [100 * each["executed share of the matrix product"] for each in both]
+    for text, each in zip(re.search(words, page).groups(), executed, strict=True):
+        close(text, each)
+    words = (
+        r"half the Gram matrix (\d+) ms \(the card's own rate on that shape is (\d+), not (\d+) "
+        r"TFLOP/s\), coordinates on the CPU (\d+) ms, the Cholesky factor (\d+) ms, "
+        r"normals (\d+) ms"
+    )
+    expected = [
+        1000 * pieces["half of the Gram matrix (s)"],
+        ceilings["plain Gram product of the size below (TFLOP/s)"],
+        product,
+        1000 * pieces["coordinates, on the CPU (s)"],
+        1000 * pieces["Cholesky factor (s)"],
+        1000 * pieces["normals and scaling (s)"],
+    ]
+    for text, each in zip(re.search(words, page).groups(), expected, strict=True):
+        close(text, each)
+
+
+def test_the_page_of_the_gallery_on_the_gpu(tmp_path, monkeypatch, capsys):
+    """It runs anywhere, so that its numbers stand in it: they are those that were measured."""
+    monkeypatch.chdir(tmp_path)
+    page = runpy.run_path(str(ROOT / "examples" / "gallery" / "plot_10_gpu.py"))
+    result = json.loads((RESULTS / "gpu.json").read_text())
+    assert (page["command"], page["machine"]) == (result["command"], result["machine"])
+    assert len(page["measured"]) == len(result["timings"])
+    for each in result["timings"]:
+        loss = each["loss"].lower().removesuffix("()")
+        seconds, certificate = page["measured"][f"{loss}, {each['by'].split(' (')[0]}"]
+        close(str(seconds), each["sampling and fit (s)"])
+        assert abs(certificate / each["certificate"] - 1) < 0.05
+        if "theory" in each:
+            close(str(page["errors"][loss][0]), each["test error"])
+            close(str(page["errors"][loss][1]), each["theory"])
+    bags = json.loads((RESULTS / "gpu_bags.json").read_text())
+    for name, quoted in page["bags"].items():
+        close(str(quoted), bags[name])
+    assert "1000 bags of 5000 tokens" in capsys.readouterr().out
 
 
 def test_bags_on_a_gpu():
@@ -147,6 +219,41 @@ def test_bags_of_images():
         close(
             difference.strip("*+").split(" ±")[0], means["attention mapped"] - means["mil hidden"]
         )
+
+
+def test_how_long_the_record_takes():
+    """In words, of scripts/record and of the page on trust, against what each claim has noted."""
+    notes = {path.stem: json.loads(path.read_text()) for path in REPRODUCTION.glob("*.json")}
+    script = (ROOT / "scripts" / "record").read_text()
+    minutes = re.search(r"paper's sizes \((\d+) minutes", script)[1]
+    close(minutes, sum(note["seconds"] for note in notes.values()) / 60)
+    minutes = re.search(r"\((\d+) minutes on two cores", TRUST)[1]
+    close(minutes, notes["universality"]["seconds"] / 60)
+
+
+@pytest.mark.slow
+def test_scrambles_of_the_cloud():
+    """How far they move what attention's law gives, in section 5 of the mathematics."""
+    task = st.Task(length=10, sparsity=1, strength=5.0)
+    protocol = st.Protocol(query_samples=2.0, readout_samples=4.0, ridge=1e-2)
+    query = st.align(task, protocol)
+    rows = []
+    for seed in range(16):
+        law = attention_law(task, query.cosine, query.sharpness, seed=seed)
+        fit = st.solve(law, protocol.loss, protocol.ridge, protocol.readout_samples)
+        tail = tail_law(task, query.cosine, query.sharpness, seed=seed)
+        rows.append((fit.test_error, fit.train_loss, float(separability_threshold(tail))))
+    table = pd.DataFrame(rows)
+    page = (DOCS / "theory.md").read_text()
+    words = r"error spreads by (\S+) of itself, the training loss by (\S+), the capacity by (\S+)\."
+    for text, spread in zip(
+        re.search(words, page).groups(), table.std() / table.mean(), strict=True
+    ):
+        close(text, spread)
+    error = re.search(
+        r"moves a test error by (\S+) of itself", (DOCS / "simulation.md").read_text()
+    )
+    close(error[1], table[0].std() / table[0].mean())
 
 
 @pytest.mark.slow

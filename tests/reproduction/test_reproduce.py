@@ -23,6 +23,8 @@ from sparsetoken.reproduction import claim, reproduce
 from sparsetoken.reproduction.claim import COLUMNS, Check
 from sparsetoken.reproduction.report import sections_in
 from sparsetoken.support.errors import InvalidInput
+from sparsetoken.support.numerics import NUMERICS
+from sparsetoken.support.provenance import commit, machine
 
 
 def run(out, *names):
@@ -53,10 +55,22 @@ def test_files_and_report(made):
 
 def test_a_section_of_an_older_version_is_read(made, tmp_path):
     content = json.loads((made / "rates.json").read_text())
-    del content["settings"]
+    for name in ("settings", "commit", "numerics", "machine"):
+        del content[name]
     (tmp_path / "rates.json").write_text(json.dumps(content))
     (section,) = sections_in(tmp_path, ["lengths", "rates"])
     assert section.settings == {} and section.verdict == content["verdict"]
+    assert section.commit is section.numerics is section.machine is None
+
+
+def test_a_claim_says_what_computed_it_and_where(made):
+    report = (made / "report.md").read_text()
+    for name in ("rates", "lengths"):
+        content = json.loads((made / f"{name}.json").read_text())
+        known, written = ((each or "").split()[:1] for each in (commit(), content["commit"]))
+        assert written == known and content["numerics"] == NUMERICS
+        assert content["machine"] == machine() and "cores, Python 3." in machine()
+        assert f" s on {content['machine']}" in report and f", numerics {NUMERICS}." in report
 
 
 def test_the_report_in_a_real_browser(made):

@@ -94,6 +94,9 @@ def test_no_link_is_broken(pages):
             parts = urlsplit(target)
             if parts.scheme in ("http", "https", "mailto", "data", "javascript"):
                 continue
+            if parts.scheme:  # an address in a text that has become a link
+                broken.append(f"{path.relative_to(SITE)}: {target}")
+                continue
             place = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not place.is_file():
                 broken.append(f"{path.relative_to(SITE)}: {target}")
@@ -101,6 +104,11 @@ def test_no_link_is_broken(pages):
                 if unquote(parts.fragment) not in pages[place].names:
                     broken.append(f"{path.relative_to(SITE)}: {target}")
     assert not broken
+
+
+def test_no_link_is_in_a_link(pages):
+    for path in pages:
+        assert not re.search(r"<a\s(?:(?!</a>).)*<a\s", path.read_text(), re.S), path
 
 
 def test_nothing_is_loaded_from_elsewhere(pages):
@@ -182,3 +190,12 @@ def test_the_story_is_on_the_first_page(page):
     if story:
         frame = page.frame_locator("iframe.story").locator("body")
         assert frame.inner_text().strip()
+        page.locator("iframe.story").scroll_into_view_if_needed()
+        for _ in range(100):  # it has told how tall it is, and nothing of it is cut off
+            height = frame.evaluate("body => body.getBoundingClientRect().height")
+            shown = page.locator("iframe.story").evaluate("frame => frame.clientHeight")
+            if 0 <= shown - height < 3:
+                break
+            page.wait_for_timeout(100)
+        else:
+            raise AssertionError((shown, height))

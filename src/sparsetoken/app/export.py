@@ -29,6 +29,12 @@ const story = mountStory(document.getElementById("story"), {
   data, step: asked(), onStep: (number) => history.replaceState(null, "", `#${number}`),
 });
 addEventListener("hashchange", () => story.show(asked()));
+if (parent !== window) { // in a page: it may give the frame the height that the story takes
+  new ResizeObserver(() => {
+    const height = Math.ceil(document.body.getBoundingClientRect().height);
+    parent.postMessage({ storyHeight: height }, "*");
+  }).observe(document.body);
+}
 """
 _STYLE = """
 :root { color-scheme: light dark; }

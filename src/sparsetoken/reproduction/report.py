@@ -31,6 +31,9 @@ class Section:
     versions: list[str]  # that computed its rows
     seconds: float
     settings: dict[str, str] = field(default_factory=dict)  # what each panel was computed for
+    commit: str | None = None  # "with changes" if there were any; None where it is not known
+    numerics: int | None = None  # the version of the numbers
+    machine: str | None = None
 
     @property
     def mark(self) -> str:
@@ -109,9 +112,20 @@ def _markdown(sections: Sequence[Section]) -> str:
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
         lines += [line for remark in each.remarks for line in ("", remark)]
         files = f"[numbers]({name}.csv), [PDF]({name}.pdf)"
-        lines += ["", f"Verdict: **{each.verdict}**. {files}. {each.seconds:.0f} s.", ""]
+        where = f"{each.seconds:.0f} s{_provenance(each)}"
+        lines += ["", f"Verdict: **{each.verdict}**. {files}. {where}.", ""]
         lines.append(f"    {each.command}")
     return "\n".join(lines) + "\n"
+
+
+def _provenance(each: Section) -> str:
+    """By what a claim was computed and where, as far as its file says."""
+    parts = [
+        f" on {each.machine}" if each.machine else "",
+        f", commit {each.commit}" if each.commit else "",
+        "" if each.numerics is None else f", numerics {each.numerics}",
+    ]
+    return "".join(parts)
 
 
 def _cell(text: str) -> str:

@@ -39,7 +39,9 @@ from sparsetoken.studies.questions import Question
 from sparsetoken.studies.sweep import sweep
 from sparsetoken.support.checks import one_of, whole
 from sparsetoken.support.errors import IncompleteError, InvalidInput, WorkerDied
+from sparsetoken.support.numerics import NUMERICS
 from sparsetoken.support.processes import Worker
+from sparsetoken.support.provenance import commit, machine
 
 CLAIMS: Names[Claim] = Names(  # in the order of the report
     "claim",
@@ -147,6 +149,7 @@ def reproduce(
         raise InvalidInput(f"reproduce: out must be a folder of its own, got {str(out)!r}")
     folder.mkdir(parents=True, exist_ok=True)
     versions: set[str] = set()
+    origin = (commit(), NUMERICS, machine())
 
     def ask(cells: Sequence[Question]) -> Table:
         table = sweep(
@@ -181,6 +184,7 @@ def reproduce(
                 sorted(versions),
                 round(time.perf_counter() - start, 1),
                 claim.settings(),
+                *origin,
             )
             sections.append(section)
             draw(section, table, claim.panels, list(CLAIMS), folder)

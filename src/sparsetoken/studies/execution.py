@@ -126,7 +126,7 @@ def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
     Parameters
     ----------
     address : str
-        "local", or that of a scheduler, such as tcp://10.0.0.1:8786.
+        "local", or that of a scheduler, such as `tcp://10.0.0.1:8786`.
     processes : int
         Workers of a local cluster, with one thread each.
 

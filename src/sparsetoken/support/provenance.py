@@ -1,7 +1,10 @@
-"""Which commit this is: baked into a wheel when it was built, asked of git in a checkout."""
+"""Which commit this is: baked into a wheel when it was built, asked of git in a checkout; and
+which machine."""
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 from pathlib import Path
 
@@ -29,6 +32,18 @@ def commit(package: Path = _PACKAGE) -> str | None:
         return None
     changed = _git(root, "status", "--porcelain", "--untracked-files=no")
     return f"{number} with changes" if changed else number
+
+
+def machine() -> str:
+    """System, processors that this process may use, Python: what may move a last digit or a second.
+
+    >>> "cores, Python 3." in machine()
+    True
+    """
+    everywhere = os.cpu_count() or 1
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else everywhere
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return f"{system}, {own} cores, Python {platform.python_version()}"
 
 
 def _git(root: Path, *words: str) -> str | None:
