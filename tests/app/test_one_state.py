@@ -8,7 +8,7 @@ import time
 import pytest
 
 from browser import open_browser
-from explorer_page import serving, until, wait, words_of
+from explorer_page import Meddler, serving, until, wait, words_of
 from sparsetoken.app.state import State
 
 NUMBERS = "() => document.getElementById('numbers-state').textContent.startsWith('exact')"
@@ -202,41 +202,11 @@ def slide(page, selector, steps):
         page.keyboard.press("ArrowRight")
 
 
-class Meddler:
-    """Between page and server: delays, fails, swaps or loses answers of a kind."""
-
-    def __init__(self, page) -> None:
-        self.rule = lambda message: "pass"
-        self.held: list = []
-        page.route_web_socket("**/talk", self._connect)
-
-    def _connect(self, client) -> None:
-        server = client.connect_to_server()
-        self.client = client
-
-        def take(text):
-            message = json.loads(text)
-            what = self.rule(message)
-            if what == "pass":
-                client.send(text)
-            elif what == "hold":
-                self.held.append(text)
-            elif what == "bug":
-                bug = {"ask": message["ask"], "id": message["id"], "bug": "the explorer has a bug"}
-                client.send(json.dumps(bug))
-
-        server.on_message(take)
-
-    def release(self, backwards: bool = False) -> None:
-        held, self.held = self.held, []
-        for text in reversed(held) if backwards else held:
-            self.client.send(text)
-
-
 def test_answers_that_come_late_and_swapped(page, server):
     meddler = Meddler(page)
     page.goto(f"{server.address}?length=5")
     wait(page)
+    until(page, NUMBERS)
     meddler.rule = lambda m: "hold" if m["ask"] in ("curves", "curves_draft", "table") else "pass"
     for value in ("3", "6", "4"):
         page.fill("#strength", value)
