@@ -38,7 +38,7 @@ from sparsetoken.support.errors import WorkerDied
 _STATIC = Path(__file__).parent / "static"
 _MOST_PAGES = 256  # connected at once
 _LOG = logging.getLogger("sparsetoken.app")
-_FIRST_ASKED = ("curves_draft", "code", "curves", "table")  # of the page as it is at first
+_FIRST_ASKED = ("curves_draft", "code", "curves", "table", "story")  # of the page as it is at first
 # few controls first, the rest in groups behind "more"
 FIRST = ("length", "sparsity", "strength", "prevalence", "query_samples", "readout_samples")
 GROUPS = {

@@ -65,6 +65,11 @@ export class Answers extends EventTarget {
     return trouble && trouble.key === keyOf(kind, words) ? trouble.text : "";
   }
 
+  // Ask once more for all that failed.
+  forgive() {
+    this.trouble = {};
+  }
+
   waiting(kind) {
     return (this.asked[kind] ?? []).length > 0;
   }

@@ -7,7 +7,8 @@ import { png, svg } from "./svg.js";
 export function notes(figure, status) {
   const { words } = figure;
   const link = `${location.origin}${location.pathname}?${query({ ...words, view: figure.view })}`;
-  const values = Object.keys(controls).filter((name) => !["view", "across", "up", "repeats", "target", "dim"].includes(name)).map((name) => `${name}=${words[name]}`);
+  const without = ["view", "across", "up", "target", ...(figure.bars?.length ? [] : ["repeats", "dim"])]; // those of simulated runs
+  const values = Object.keys(controls).filter((name) => !without.includes(name)).map((name) => `${name}=${words[name]}`);
   const half = Math.ceil(values.length / 2);
   return [
     `${settings.views[figure.view]}, ${[status.word, status.detail].filter(Boolean).join(" ")}`,
@@ -26,7 +27,7 @@ export function csv(figure, status) {
     for (const { column, line, value, error, draft } of figure.cells)
       row(figure.x.values[column], figure.y.values[line], value, draft ? null : error, draft ? "draft" : "computed");
   } else {
-    row("series", "x", "y", "kind");
+    row("series", "x", figure.y.name, "kind");
     for (const { name, x, y } of figure.lines) x.forEach((value, k) => row(name, value, y[k], "curve"));
     for (const { name, y } of figure.floors) row(name === "any" ? "Bayes" : name, null, y, "floor");
     for (const { name, x } of figure.triangles) row(name, x, null, "capacity");

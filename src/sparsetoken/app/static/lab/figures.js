@@ -1,6 +1,6 @@
 // Answers → figures as data, each with what it is: draft, computing, exact, sampled, outdated.
 
-import { keyOf, settings, told } from "./state.js";
+import { keyOf, kinds, settings, told } from "./state.js";
 
 const SAMPLED = 1e-3; // a standard error above it makes numbers sampled ones
 const DRAFT = { curves: "curves_draft", roc: "roc_draft", alignment: null };
@@ -10,6 +10,7 @@ const X = {
   alignment: { label: "query samples per dimension α₀", log: true, min: 0.1, max: 100 },
 };
 const Y = { roc: "true positive rate", alignment: "cosine of query and signal" };
+const NAMES = { roc: "true_positive_rate", alignment: "cosine" };
 const AUC = "area under the ROC curve";
 
 // How sure numbers are, in words; "exact" only where nothing was sampled, or to what is resolved.
@@ -70,14 +71,20 @@ function mapStatus(answers, words, offline, failed, join) {
   return { word: "draft", detail: join(`${exact} of ${cells.length} cells are exact`, offline || "computing"), state: "draft" };
 }
 
+// The state that is drawn: what the answer depends on as it was asked, all else as it is.
+export function of(kind, words, own) {
+  return { ...words, ...Object.fromEntries(kinds[kind].fields.map((name) => [name, own[name]])) };
+}
+
 // The figure of a view with curves; null where there is nothing to draw yet.
 export function figure(view, answers, words, dots) {
   const from = source(view, answers, words);
   if (!from) return null;
   const { answer, words: own } = from.shown;
   const metric = view === "curves" ? words.metric : "y";
+  const kind = from.exact ? view : DRAFT[view];
   const lines = Object.entries(answer.series).map(([name, line]) => ({ name, label: name, x: line.x, y: line[metric] ?? line.y }));
-  const made = { view, lines, floors: [], triangles: [], points: [], bars: [], x: { ...X[view] }, y: { label: Y[view], min: 0, max: 1 }, words: own, current: from.current };
+  const made = { view, lines, floors: [], triangles: [], points: [], bars: [], x: { ...X[view] }, y: { label: Y[view], name: NAMES[view] ?? metric, min: 0, max: 1 }, words: of(kind, words, own), current: from.current };
   if (view === "curves") curves(made, answers, words, dots);
   if (view === "alignment") {
     made.y.min = Math.min(0, ...lines.flatMap((line) => line.y));
@@ -104,6 +111,7 @@ function curves(made, answers, words, dots) {
   if (dots && dots.key === keyOf("simulate", words)) {
     for (const dot of dots.dots) made.points.push({ name: dot.series, x: dot.x, y: dot[metric] });
     made.bars = means(dots.dots, metric);
+    made.words.repeats = dots.words.repeats;
   }
   const top = Math.max(...values, ...made.points.map((point) => point.y));
   if (metric === "auc") Object.assign(made.y, { min: Math.min(0.5, Math.floor(10 * Math.min(...values)) / 10), max: 1 });
@@ -131,13 +139,25 @@ const nice = (top) => {
   return [1, 2, 3, 5, 7, 10].map((k) => k * unit).find((value) => value >= top) ?? top;
 };
 
-// The value of a line at x, between its points; null beyond them.
+// The computed place that is nearest to x, on any of the lines; null where there is none.
+export function nearest(lines, x, log) {
+  const scale = (value) => (log ? Math.log(value) : value);
+  let best = null;
+  for (const line of lines)
+    for (const place of line.x)
+      if (best === null || Math.abs(scale(place) - scale(x)) < Math.abs(scale(best) - scale(x))) best = place;
+  return best;
+}
+
+// The value of a line at x: computed, or between its points; null beyond them.
 export function at(line, x, log) {
+  const own = line.x.indexOf(x);
+  if (own >= 0) return { y: line.y[own], computed: true };
   const scale = (value) => (log ? Math.log(value) : value);
   for (let k = 1; k < line.x.length; k += 1) {
     if (line.x[k - 1] <= x && x <= line.x[k] && line.x[k] > line.x[k - 1]) {
       const t = (scale(x) - scale(line.x[k - 1])) / (scale(line.x[k]) - scale(line.x[k - 1]));
-      return line.y[k - 1] + t * (line.y[k] - line.y[k - 1]);
+      return { y: line.y[k - 1] + t * (line.y[k] - line.y[k - 1]), computed: false };
     }
   }
   return null;

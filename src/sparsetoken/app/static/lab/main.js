@@ -22,7 +22,7 @@ const answers = new Answers(connection);
 const runs = new Runs(connection);
 const plot = new Plot(byId("plot"), byId("readout"));
 const map = new MapView(byId("plot"));
-const around = mountAround({ openInLab, answers });
+const around = mountAround({ openInLab, answers, connection });
 let { words, remarks } = read(location.search);
 let last = { name: "", at: 0 };
 let timer = null;
@@ -100,6 +100,8 @@ function paint() {
   panels.tell("detail", now.state === "failed" ? "" : now.detail);
   panels.tell("trouble", now.state === "failed" ? now.detail : "");
   panels.tell("remarks", remarks.join("; "));
+  const failed = connected && Object.keys(kinds).some((kind) => kinds[kind].views.includes(words.view) && answers.failed(kind, words));
+  byId("again").hidden = !failed;
   const made = drawn();
   const isMap = words.view === "map";
   if (isMap !== map.canvas.isConnected) {
@@ -152,6 +154,11 @@ controls.build(byId("controls"), byId("views"), {
 controls.show(words);
 away.connect(() => ({ words, figure: drawn(), status: status(words.view, answers, words, connection.open), code: answers.current("code", words)?.answer }));
 byId("simulate").onclick = () => runs.start(words);
+byId("again").onclick = () => {
+  answers.forgive();
+  askAll();
+  paintSoon();
+};
 byId("cancel").onclick = () => runs.cancel();
 byId("simulated-state").onclick = (event) => {
   event.preventDefault();
@@ -160,7 +167,7 @@ byId("simulated-state").onclick = (event) => {
 answers.addEventListener("change", paintSoon);
 runs.addEventListener("change", paintSoon);
 connection.addEventListener("open", () => {
-  answers.trouble = {};
+  answers.forgive();
   panels.tell("connection", "");
   askAll();
   paintSoon();

@@ -1,5 +1,6 @@
 // The map: log ratio of attention's badness over the best linear one's, with the contour at 0.
 
+import { of } from "./figures.js";
 import { controls, keyOf } from "./state.js";
 import { FONT, diverging, theme } from "./look.js";
 import { onCanvas } from "./canvas.js";
@@ -17,7 +18,7 @@ export function mapFigure(answers, words) {
   const current = shown.key === keyOf("map", words);
   return {
     view: "map", x: axis(own.across, x), y: axis(own.up, y), cells, contour: contour(x, y, cells, own),
-    here: current ? { x: words[own.across], y: words[own.up] } : null, words: own, current,
+    here: current ? { x: words[own.across], y: words[own.up] } : null, words: of("map", words, own), current,
   };
 }
 
