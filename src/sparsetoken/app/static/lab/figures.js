@@ -1,8 +1,9 @@
 // Answers → figures as data, each with what it is: draft, computing, exact, sampled, outdated.
 
-import { keyOf, kinds, settings, told } from "./state.js";
+import { fieldsOf, keyOf, settings, told } from "./state.js";
 
 const SAMPLED = 1e-3; // a standard error above it makes numbers sampled ones
+const TIE = Math.log10(1.01); // of the map: a difference below it is none
 const DRAFT = { curves: "curves_draft", roc: "roc_draft", alignment: null };
 const X = {
   curves: { label: "readout samples per dimension α₁", log: true, min: 0.1, max: 100 },
@@ -63,8 +64,9 @@ function mapStatus(answers, words, offline, failed, join) {
   const drafts = cells.filter((cell) => cell.draft).length;
   const missing = (shown.answer.count ?? Infinity) - cells.length;
   if (!shown.partial) {
-    const { word, detail } = precision(Math.max(0, ...cells.map((cell) => cell.error)));
-    return { word, detail: join(detail && `${detail} of the decimal logarithm`, `${cells.length} cells`, offline), state: word };
+    const { word } = precision(Math.max(0, ...cells.map((cell) => cell.error)));
+    const open = cells.filter(unsure).length;
+    return { word, detail: join(`${cells.length} cells${open ? `, ${open} unsure` : ""}`, offline), state: word };
   }
   const exact = cells.length - drafts;
   if (missing > 0) return { word: "computing", detail: join(`${cells.length} cells so far`, offline), state: "computing" };
@@ -73,8 +75,11 @@ function mapStatus(answers, words, offline, failed, join) {
 
 // The state that is drawn: what the answer depends on as it was asked, all else as it is.
 export function of(kind, words, own) {
-  return { ...words, ...Object.fromEntries(kinds[kind].fields.map((name) => [name, own[name]])) };
+  return { ...words, ...Object.fromEntries(fieldsOf(kind, own).map((name) => [name, own[name]])) };
 }
+
+// Whether it is open who wins in a cell of the map, or whether anybody does.
+export const unsure = ({ value, error, draft }) => !draft && 2 * error > Math.max(Math.abs(value), TIE);
 
 // The figure of a view with curves; null where there is nothing to draw yet.
 export function figure(view, answers, words, dots) {

@@ -6,7 +6,7 @@ import { Connection } from "./connection.js";
 import * as controls from "./controls.js";
 import { figure, status } from "./figures.js";
 import { onThemeChange } from "./look.js";
-import { MapView, mapFigure } from "./map.js";
+import { MapView, mapFigure, mapWords } from "./map.js";
 import * as panels from "./panels.js";
 import { Plot } from "./plot.js";
 import { Runs } from "./runs.js";
@@ -21,7 +21,7 @@ const connection = new Connection();
 const answers = new Answers(connection);
 const runs = new Runs(connection);
 const plot = new Plot(byId("plot"), byId("readout"));
-const map = new MapView(byId("plot"));
+const map = new MapView(byId("plot"), byId("readout"), goTo);
 const around = mountAround({ openInLab, answers, connection });
 let { words, remarks } = read(location.search);
 let last = { name: "", at: 0 };
@@ -107,10 +107,11 @@ function paint() {
   if (isMap !== map.canvas.isConnected) {
     if (isMap) byId("plot").append(map.canvas);
     else map.canvas.remove();
+    byId("readout").textContent = "";
   }
   byId("plot").classList.toggle("map", isMap);
   byId("plot").hidden = words.view === "sample" || words.view === "plan";
-  byId("readout").textContent = byId("plot").hidden || isMap ? "" : byId("readout").textContent;
+  if (byId("plot").hidden) byId("readout").textContent = "";
   if (isMap) map.show(made);
   else if (made) plot.show(made);
   byId("plot").classList.toggle("empty", !made);
@@ -133,8 +134,16 @@ function describe(made, now) {
   const element = byId("plot");
   element.setAttribute("role", "img");
   const names = made?.lines?.map((line) => line.label).join(", ");
-  const text = `${settings.views[words.view]}: ${now.word}${names ? `; lines of ${names}` : ""}. The numbers are in the table.`;
+  const told = words.view === "map" ? (made ? `${now.detail}; ${mapWords(made)}` : "") : `${names ? `lines of ${names}. ` : ""}The numbers are in the table`;
+  const text = `${settings.views[words.view]}: ${now.word}${told ? `; ${told}` : ""}.`;
   if (element.getAttribute("aria-label") !== text) element.setAttribute("aria-label", text);
+}
+
+// A cell of the map that was chosen.
+function goTo({ x, y }) {
+  words = settled({ ...words, [words.across]: x, [words.up]: y }, words.up);
+  controls.show(words);
+  settle();
 }
 
 function apply(wanted, classifier) {

@@ -65,7 +65,7 @@ function draw(kind, shown, apply) {
 // What belongs to the curves and comes later: floors, capacities, learners.
 export function caption(answers, words, connected) {
   if (words.view !== "curves") {
-    const map = "Colours say how many times attention's number is that of the best linear classifier; the line is where neither wins, grey is a difference below 1 %, dotted cells are drafts.";
+    const map = "Colours say how many times attention's number is that of the best linear classifier; hatches are where it loses, the line is where neither wins; grey is a difference below 1 %, or none that is sure. Dotted cells are drafts. Point at a cell for its numbers, click to go there.";
     tell("caption", words.view === "map" ? map : "");
     return;
   }
