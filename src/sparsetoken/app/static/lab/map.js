@@ -107,8 +107,9 @@ function hatch(paper, left, right, top, bottom, value, colours) {
 export function cellWords(figure, cell) {
   const place = [[figure.x, cell.column], [figure.y, cell.line]].map(([axis, k]) => `${axis.label} ${told(Number(axis.values[k].toPrecision(3)))}`);
   const ratio = 10 ** cell.value;
-  const times = cell.value === 0 ? "the same as" : `${Number(ratio.toPrecision(2))} times`;
-  const error = cell.error > 0 && cell.value !== 0 ? ` (± ${Number((200 * Math.LN10 * cell.error).toPrecision(1))}\u00a0%)` : "";
+  const much = ratio > 1000 ? "more than 1000" : ratio < 0.001 ? "less than 0.001" : Number(ratio.toPrecision(2));
+  const times = cell.value === 0 ? "the same as" : `${much} times`;
+  const error = cell.error > 0 && cell.value !== 0 && typeof much === "number" ? ` (± ${Number((200 * Math.LN10 * cell.error).toPrecision(1))}\u00a0%)` : "";
   const what = BAD[figure.words.metric];
   const verdict = unsure(cell) ? "; unsure who wins" : cell.draft ? "; a draft" : "";
   return `${place.join(", ")}: attention's ${what} is ${times} the best linear classifier's${error}${verdict}`;

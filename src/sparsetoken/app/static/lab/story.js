@@ -34,9 +34,13 @@ export function mountAround({ openInLab, answers, connection }) {
   return { sample };
 }
 
+// Of an address with #step-4; 0 if it has no step.
+const stepOf = (hash) => Number(/^#step-([1-6])$/.exec(hash)?.[1] ?? 0);
+
 // Asked for until it is there: once more when the server is, or when somebody says so.
 async function story(openInLab, connection) {
   const element = document.getElementById("story");
+  element.classList.toggle("later", stepOf(location.hash) > 1);
   let data, mountStory;
   try {
     const answer = await fetch("/story.json");
@@ -58,14 +62,25 @@ async function story(openInLab, connection) {
   const lab = document.getElementById("lab");
   const before = lab.getBoundingClientRect().top;
   element.replaceChildren();
-  mountStory(element, { data, openInLab });
+  const open = (address) => openInLab(address, remarks.get(address) ?? "");
+  const remarks = new Map(data.steps.flatMap((step) => step.points.map((point) => [point.address, step.remark])));
+  const told = mountStory(element, {
+    data, openInLab: open, step: stepOf(location.hash) || 1,
+    onStep: (number) => {
+      if (number !== (stepOf(location.hash) || 1)) history.pushState(null, "", `${location.pathname}${location.search}#step-${number}`);
+    },
+  });
+  addEventListener("popstate", () => {
+    const number = location.hash ? stepOf(location.hash) : 1;
+    if (number) told.show(number);
+  });
   // what is being read stays where it is
   if (location.search) scrollBy(0, lab.getBoundingClientRect().top - Math.min(before, innerHeight / 2));
   for (const step of data.steps) {
     const { address } = step.points[step.move.start];
     if (address === null) continue; // beyond the laboratory
     const button = make("button", { type: "button" }, step.title);
-    button.onclick = () => openInLab(address);
+    button.onclick = () => open(address);
     document.getElementById("presets").append(button);
   }
 }
