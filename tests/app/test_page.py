@@ -85,7 +85,7 @@ def test_words_are_explained(page, address):
     titles = page.evaluate(
         "[...document.querySelectorAll('#table abbr')].map((e) => [e.textContent, e.title])"
     )
-    assert {"pooled", "vectorized", "auc", "train loss"} <= {name for name, _ in titles}
+    assert {"pooled", "vectorized", "AUC", "training loss"} <= {name for name, _ in titles}
     assert dict(titles)["pooled"] == "the mean of the tokens"
     page.locator("#metric-auc").check(force=True)
     until(page, "() => document.getElementById('metric-help').textContent.includes('ROC')")

@@ -23,8 +23,10 @@ const EXPLAINED = {
   readout_step: "first gradient step", bias_step: "first gradient step, of the bias", query_step: "second gradient step",
 };
 
+const SPELLED = { ...settings.metrics, train_error: "training error" };
+
 function named(name) {
-  const words = String(name).replaceAll("_", " ");
+  const words = SPELLED[name] ?? String(name).replaceAll("_", " ");
   return EXPLAINED[name] ? make("abbr", { title: EXPLAINED[name] }, words) : words;
 }
 
