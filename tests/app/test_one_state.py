@@ -13,6 +13,7 @@ from sparsetoken.app.state import State
 
 NUMBERS = "() => document.getElementById('numbers-state').textContent.startsWith('exact')"
 _LABELS = "() => window.explorer.status.word"
+FLOORS = "() => !document.getElementById('caption').textContent.includes('Computing')"
 _COUNT_FRAMES = """() => {
     window.frames_seen = { longest: 0, last: performance.now(), start: window.explorer.painted };
     const step = (now) => {
@@ -65,6 +66,7 @@ def ink(page):
 def test_a_drag_on_the_plot_keeps_the_curves(page, server):
     page.goto(f"{server.address}?length=5")
     wait(page)
+    until(page, FLOORS)  # their names lie on lines
     before = ink(page)
     assert before > 300
     box = page.locator("#plot").bounding_box()
@@ -76,7 +78,7 @@ def test_a_drag_on_the_plot_keeps_the_curves(page, server):
     page.mouse.dblclick(x, y)
     page.mouse.wheel(0, 10)
     time.sleep(0.3)
-    assert ink(page) > 0.98 * before  # floors may have come meanwhile
+    assert ink(page) > 0.98 * before
     wait(page)
     page.mouse.move(x, y)
     until(page, "() => readout.textContent.startsWith('at ')")
@@ -92,6 +94,7 @@ def test_a_swipe_on_the_plot_keeps_the_curves_and_scrolls(browser, server):
     wait(page)
     until(page, "() => document.querySelector('#story h2')")
     page.evaluate("document.getElementById('lab').scrollIntoView()")
+    until(page, FLOORS)
     before = ink(page)
     box = page.locator("#plot").bounding_box()
     touch = context.new_cdp_session(page)
