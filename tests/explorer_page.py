@@ -114,6 +114,37 @@ def watched(page, address: str) -> list[str]:
     return wrong
 
 
+class Meddler:
+    """Between page and server: delays, fails, swaps or loses answers of a kind."""
+
+    def __init__(self, page) -> None:
+        self.rule = lambda message: "pass"
+        self.held: list = []
+        page.route_web_socket("**/talk", self._connect)
+
+    def _connect(self, client) -> None:
+        server = client.connect_to_server()
+        self.client = client
+
+        def take(text):
+            message = json.loads(text)
+            what = self.rule(message)
+            if what == "pass":
+                client.send(text)
+            elif what == "hold":
+                self.held.append(text)
+            elif what == "bug":
+                bug = {"ask": message["ask"], "id": message["id"], "bug": "the explorer has a bug"}
+                client.send(json.dumps(bug))
+
+        server.on_message(take)
+
+    def release(self, backwards: bool = False) -> None:
+        held, self.held = self.held, []
+        for text in reversed(held) if backwards else held:
+            self.client.send(text)
+
+
 def ask(address: str, path: str, **headers):
     """Status, headers and body of an address, whatever the status."""
     from http.client import HTTPConnection

@@ -70,7 +70,7 @@ ROOMS = {
     ).split(),
     "figures": "style files panels charts token_maps results".split(),
     "app": (
-        "state numbers maps reasons sample story export snippets answers workers simulations "
+        "state numbers maps sample story reasons export snippets answers workers simulations "
         "guard sessions server explore"
     ).split(),
     "cli": "output tasks questions planning bags scoring explorer studies".split(),

@@ -6,7 +6,7 @@ import pytest
 
 from axe import violations
 from browser import open_browser
-from explorer_page import serving, until, wait
+from explorer_page import Meddler, serving, until, wait
 
 DESK, PHONE = {"width": 1280, "height": 1000}, {"width": 390, "height": 844}
 
@@ -38,6 +38,34 @@ def test_axe_finds_nothing(browser, address, view, size, scheme, motion):
     page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
     if view != "plan":
         wait(page, said=("exact", "sampled"))
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk", "dark-phone"]
+)
+@pytest.mark.parametrize("trouble", ["outdated", "no answer"])
+def test_axe_finds_nothing_when_answers_do_not_come(browser, address, trouble, size, scheme):
+    context = browser.new_context(viewport=size, color_scheme=scheme)
+    page = context.new_page()
+    meddler = Meddler(page)
+    page.goto(f"{address}?length=2&query=frozen")
+    until(page, "() => document.querySelector('#story h2')")
+    wait(page)
+    until(page, "() => document.getElementById('numbers-state').textContent.startsWith('exact')")
+    page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+    how = "hold" if trouble == "outdated" else "bug"
+    meddler.rule = lambda m: "pass" if m["ask"] == "alive" else how
+    page.fill("#strength", "3")
+    page.keyboard.press("Enter")
+    until(page, "w => window.explorer.status.word === w", trouble)
+    if trouble == "outdated":
+        assert (
+            page.evaluate("getComputedStyle(document.getElementById('plot')).outlineStyle")
+            == "dashed"
+        )
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     context.close()

@@ -175,7 +175,7 @@ def test_what_is_copied_and_saved(page, address, tmp_path, browser):
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     exact = numbers.curves(State.of(words))
     for name, curve in exact.items():
-        own = [float(r["y"]) for r in rows if (r["series"], r["kind"]) == (name, "curve")]
+        own = [float(r["test_error"]) for r in rows if (r["series"], r["kind"]) == (name, "curve")]
         assert own == pytest.approx(curve.values["test_error"], rel=1e-9)
 
 

@@ -8,11 +8,12 @@ import time
 import pytest
 
 from browser import open_browser
-from explorer_page import serving, until, wait, words_of
+from explorer_page import Meddler, serving, until, wait, words_of
 from sparsetoken.app.state import State
 
 NUMBERS = "() => document.getElementById('numbers-state').textContent.startsWith('exact')"
 _LABELS = "() => window.explorer.status.word"
+FLOORS = "() => !document.getElementById('caption').textContent.includes('Computing')"
 _COUNT_FRAMES = """() => {
     window.frames_seen = { longest: 0, last: performance.now(), start: window.explorer.painted };
     const step = (now) => {
@@ -65,6 +66,7 @@ def ink(page):
 def test_a_drag_on_the_plot_keeps_the_curves(page, server):
     page.goto(f"{server.address}?length=5")
     wait(page)
+    until(page, FLOORS)  # their names lie on lines
     before = ink(page)
     assert before > 300
     box = page.locator("#plot").bounding_box()
@@ -76,7 +78,7 @@ def test_a_drag_on_the_plot_keeps_the_curves(page, server):
     page.mouse.dblclick(x, y)
     page.mouse.wheel(0, 10)
     time.sleep(0.3)
-    assert ink(page) > 0.98 * before  # floors may have come meanwhile
+    assert ink(page) > 0.98 * before
     wait(page)
     page.mouse.move(x, y)
     until(page, "() => readout.textContent.startsWith('at ')")
@@ -92,6 +94,7 @@ def test_a_swipe_on_the_plot_keeps_the_curves_and_scrolls(browser, server):
     wait(page)
     until(page, "() => document.querySelector('#story h2')")
     page.evaluate("document.getElementById('lab').scrollIntoView()")
+    until(page, FLOORS)
     before = ink(page)
     box = page.locator("#plot").bounding_box()
     touch = context.new_cdp_session(page)
@@ -202,41 +205,11 @@ def slide(page, selector, steps):
         page.keyboard.press("ArrowRight")
 
 
-class Meddler:
-    """Between page and server: delays, fails, swaps or loses answers of a kind."""
-
-    def __init__(self, page) -> None:
-        self.rule = lambda message: "pass"
-        self.held: list = []
-        page.route_web_socket("**/talk", self._connect)
-
-    def _connect(self, client) -> None:
-        server = client.connect_to_server()
-        self.client = client
-
-        def take(text):
-            message = json.loads(text)
-            what = self.rule(message)
-            if what == "pass":
-                client.send(text)
-            elif what == "hold":
-                self.held.append(text)
-            elif what == "bug":
-                bug = {"ask": message["ask"], "id": message["id"], "bug": "the explorer has a bug"}
-                client.send(json.dumps(bug))
-
-        server.on_message(take)
-
-    def release(self, backwards: bool = False) -> None:
-        held, self.held = self.held, []
-        for text in reversed(held) if backwards else held:
-            self.client.send(text)
-
-
 def test_answers_that_come_late_and_swapped(page, server):
     meddler = Meddler(page)
     page.goto(f"{server.address}?length=5")
     wait(page)
+    until(page, NUMBERS)
     meddler.rule = lambda m: "hold" if m["ask"] in ("curves", "curves_draft", "table") else "pass"
     for value in ("3", "6", "4"):
         page.fill("#strength", value)

@@ -285,7 +285,7 @@ def test_a_sample_is_shown_and_another_one(page, data):
     page.get_by_role("button", name="Positive").press("Enter")
     assert words.inner_text().startswith("Positive")
     assert page.locator(".sample-card h3").all_inner_texts() == [
-        "attention", "all tokens side by side", "mean of the tokens",
+        "attention", "vectorized: all tokens side by side", "pooled: mean of the tokens",
     ]  # fmt: skip
     for says in page.locator(".sample-says").all_inner_texts():
         assert says in ("says yes – ✓ right", "says no – ✗ wrong")

@@ -50,7 +50,7 @@ def test_answers_are_the_library_s(address):
     _, _, body = ask(address, f"/answers/curves?{SMALL_QUERY}")
     series = json.loads(body)["series"]
     for name, classifier in numbers.classifiers(state).items():
-        curve = st.learning_curve(state.task, classifier, state.protocol, numbers.SAMPLES)
+        curve = st.learning_curve(state.task, classifier, state.protocol, numbers.samples(state))
         for metric in numbers.METRICS:
             assert series[name][metric] == pytest.approx(getattr(curve, metric), rel=1e-6)
     _, _, body = ask(address, f"/answers/floors?{SMALL_QUERY}")

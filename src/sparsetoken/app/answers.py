@@ -190,7 +190,7 @@ KINDS: dict[str, Kind] = {
     "curves_draft": Kind(curves_draft, (*_CURVE, "metric"), ("curves",), quick=True),
     "roc_draft": Kind(roc_draft, _POINT, ("roc",), quick=True),
     "alignment": Kind(alignment, _TAUGHT, ("alignment",), quick=True),
-    "code": Kind(code, tuple(CONTROLS), (*_LIMIT, "plan"), quick=True),
+    "code": Kind(code, tuple(CONTROLS), (*_LIMIT, "sample", "plan"), quick=True),
     "curves": Kind(curves, _CURVE, ("curves",)),
     "roc": Kind(roc, _POINT, ("roc",)),
     "table": Kind(table, _POINT, (*_LIMIT, "sample")),

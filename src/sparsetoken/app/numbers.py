@@ -32,13 +32,30 @@ from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.prediction import capacity, learning_curve, predict
 
 SAMPLES = tuple(np.geomspace(0.1, 100.0, 17).tolist())  # of curves, per dimension
-_DRAFT_SAMPLES = SAMPLES[::2]
 _DRAFT_DEGREE = 3  # of the moments that the atoms of a draft keep
 _DRAWS = 4096  # of samples whose attention is averaged
+_REGRESSION = ("square", "huber")  # losses that want the labels themselves: with little ridge the
+# error has a peak where readouts begin to be unable to, at as many samples as features
+_PEAK = (0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25)  # times that many: points of curves there
 _KEPT = 64  # tables of each kind that are not computed again
 
 
 METRICS = ("test_error", "auc", "train_loss")
+
+
+def samples(state: State, every: int = 1) -> tuple[float, ...]:
+    """Of the curves, per dimension; with the peak of a regression's error, if it has one.
+
+    >>> set(samples(State(length=5, loss="square"))) >= {1.0, 5.0}
+    True
+    """
+    found = set(SAMPLES[::every])
+    if state.loss in _REGRESSION:
+        for features in (1, state.length):  # of attention and the mean, of all tokens
+            found |= {
+                features * near for near in _PEAK if SAMPLES[0] < features * near < SAMPLES[-1]
+            }
+    return tuple(sorted(found))
 
 
 class Row(NamedTuple):
@@ -84,15 +101,15 @@ def curves_draft(state: State) -> list[Row]:
 @lru_cache(maxsize=_KEPT)
 def curves(state: State) -> dict[str, Curve]:
     """Learning curves of all metrics, by classifier."""
-    made = {}
+    made, grid = {}, samples(state)
     for name, classifier in classifiers(state).items():
-        curve = learning_curve(state.task, classifier, state.protocol, SAMPLES)
+        curve = learning_curve(state.task, classifier, state.protocol, grid)
         values, errors = {}, {}
         for metric in METRICS:
             found = [getattr(prediction, metric) for prediction in curve.predictions]
             values[metric] = [float(value) for value in found]
             errors[metric] = max(map(standard_error, found))
-        made[name] = Curve(SAMPLES, values, errors)
+        made[name] = Curve(grid, values, errors)
     return made
 
 
@@ -107,14 +124,16 @@ _last: dict[str, tuple[State, list[Fit]]] = {}  # the last draft of each classif
 def _draft(state: State, name: str, full: FeatureLaw) -> list[Row]:
     protocol = state.protocol
     law = _smaller(full)
-    samples = np.array(_DRAFT_SAMPLES) / law.features_per_dim
+    grid = samples(state, every=2)
     before, near = _last.get(name, (None, None))
     if before is None or not _close(before, state):
         near = None
-    fits = solve_many(law, protocol.loss, protocol.ridge, samples, near)
+    fits = solve_many(
+        law, protocol.loss, protocol.ridge, np.array(grid) / law.features_per_dim, near
+    )
     _last[name] = state, fits
     sources = fits if state.metric == "train_loss" else [full.scores(fit.readout) for fit in fits]
-    return _rows(name, _DRAFT_SAMPLES, (getattr(source, state.metric) for source in sources))
+    return _rows(name, grid, (getattr(source, state.metric) for source in sources))
 
 
 def _close(one: State, other: State) -> bool:
@@ -209,8 +228,8 @@ def roc_draft(state: State) -> list[Row]:
         for name, classifier in classifiers(state).items():
             full = classifier.sketch(state.task, query)
             law = _smaller(full)
-            samples = np.array([state.readout_samples]) / law.features_per_dim
-            (fit,) = solve_many(law, state.protocol.loss, state.ridge, samples)
+            chosen_samples = np.array([state.readout_samples]) / law.features_per_dim
+            (fit,) = solve_many(law, state.protocol.loss, state.ridge, chosen_samples)
             rows += _rows(name, *full.scores(fit.readout).roc(51))
     return rows
 

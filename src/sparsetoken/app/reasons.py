@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sparsetoken.app.numbers import Chosen, chosen, query_of, weight_on_signal
 from sparsetoken.app.state import State
+from sparsetoken.app.story import percent
+from sparsetoken.support.estimate import Estimate
 
 _EVEN = 1.1  # times an even share of the weights is about even
 _TIE = 0.01  # a difference by less than this part is none
@@ -37,8 +39,8 @@ def _weights(state: State) -> str:
     even = state.sparsity / state.length
     signal = "the signal token" if state.sparsity == 1 else f"the {state.sparsity} signal tokens"
     words = (
-        f"Attention puts {weight:.0%} of its weight on {signal} "
-        f"(± {2 * weight.standard_error:.1%}; an even share of {state.length} is {even:.0%})"
+        f"Attention puts {percent(weight)} of its weight on {signal}{_error(weight)}; "
+        f"the mean puts {percent(even)} there"
     )
     if state.sparsity == state.length:
         return f"{words}: every token carries the signal, there is nothing to find."
@@ -47,6 +49,13 @@ def _weights(state: State) -> str:
     if weight < even * _EVEN:
         return f"{words}: that is hardly more than the mean does."
     return f"{words}."
+
+
+def _error(weight: Estimate) -> str:
+    """Two standard errors, where they would show."""
+    digits = 2 if weight < 0.01 else 1  # as `percent` writes it
+    error = f"{200 * weight.standard_error:.{digits}f}"
+    return f" (± {error}\u00a0%)" if float(error) else ""
 
 
 def _verdict(table: dict[str, Chosen]) -> list[str]:

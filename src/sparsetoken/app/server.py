@@ -30,7 +30,15 @@ from sparsetoken.app.answers import KINDS, MAP_FIELDS, SAMPLE_FIELDS, SIMULATED_
 from sparsetoken.app.guard import Guard
 from sparsetoken.app.sessions import Session, Work
 from sparsetoken.app.simulations import Simulations
-from sparsetoken.app.state import CONTROLS, DEFAULTS, METRICS, VIEWS, State
+from sparsetoken.app.state import (
+    CLASSIFIER_WORDS,
+    CONTROLS,
+    DEFAULTS,
+    METRIC_WORDS,
+    METRICS,
+    VIEWS,
+    State,
+)
 from sparsetoken.app.workers import NAMED, Outdated, Pool
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.support.errors import WorkerDied
@@ -38,7 +46,7 @@ from sparsetoken.support.errors import WorkerDied
 _STATIC = Path(__file__).parent / "static"
 _MOST_PAGES = 256  # connected at once
 _LOG = logging.getLogger("sparsetoken.app")
-_FIRST_ASKED = ("curves_draft", "code", "curves", "table")  # of the page as it is at first
+_FIRST_ASKED = ("curves_draft", "code", "curves", "table", "story")  # of the page as it is at first
 # few controls first, the rest in groups behind "more"
 FIRST = ("length", "sparsity", "strength", "prevalence", "query_samples", "readout_samples")
 GROUPS = {
@@ -60,6 +68,8 @@ def page_settings() -> dict[str, Any]:
         "groups": GROUPS,
         "views": VIEWS,
         "metrics": METRICS,
+        "metric_words": METRIC_WORDS,
+        "classifier_words": CLASSIFIER_WORDS,
         "classifiers": list(CLASSIFIERS),
         "kinds": {
             name: {"fields": kind.fields, "views": kind.views, "quick": kind.quick}

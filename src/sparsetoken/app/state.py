@@ -28,6 +28,16 @@ VIEWS = {
     "alignment": "Alignment", "map": "Who wins where", "plan": "Plan",
 }  # fmt: skip
 METRICS = {"test_error": "test error", "auc": "AUC", "train_loss": "training loss"}
+METRIC_WORDS = {
+    "test_error": "share of new samples that are judged wrongly",
+    "auc": "area under the ROC curve: how often a positive sample scores above a negative one",
+    "train_loss": "mean loss of the samples the readout was fitted to",
+}
+CLASSIFIER_WORDS = {
+    "attention": "tokens weighted by how well they match a query",
+    "vectorized": "all tokens side by side, a weight for each coordinate of each",
+    "pooled": "the mean of the tokens",
+}
 TASK = ("length", "sparsity", "strength", "prevalence", "token_correlation")  # fields of `Task`
 TRAINING = ("query_samples", "readout_samples", "ridge")  # of `Protocol`, and the
 STEPS = ("readout_step", "bias_step", "query_step")

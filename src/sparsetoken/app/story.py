@@ -40,6 +40,18 @@ _SPREAD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40)  # tokens that share a signal o
 _TOTAL = 12.0  # in all
 _LABELS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _QUERY_STEP = 200.0  # for a query of such length that softmax picks few of these many tokens
+_FITTED = (
+    "the step's sentence knows the signal and takes the best cut; "
+    "the laboratory fits it to samples, which costs errors"
+)
+_SOFT = (
+    "the step's sentence knows the signal and takes the strongest token alone; the laboratory "
+    "weights tokens by softmax and fits the readout to samples, which costs errors"
+)
+_HALF = (
+    "the step's sentence gives the mean all labels; the laboratory shows both classifiers "
+    "with the half of them that attention's readout has"
+)
 Fields = dict[str, Any]
 _KINDS: dict[str, Classifier] = {
     "attention": Attention(), "vectorized": Vectorized(), "pooled": Pooled(),
@@ -69,13 +81,24 @@ def _step(
     moved: tuple[str, str, str],
     points: Sequence[dict[str, Any]],
     start: int,
+    remark: str = "",
     **picture: Any,
 ) -> dict[str, Any]:
-    """`moved` is the field, its words and its symbol; each point has its `value`."""
+    """`moved` is the field, its words and its symbol; each point has its `value`.
+
+    The remark says why the laboratory's numbers differ from those of the sentences.
+    """
     field, words, symbol = moved
     values = [point["value"] for point in points]
     move = {"field": field, "words": words, "symbol": symbol, "values": values, "start": start}
-    return {"name": name, "title": title, "move": move, "points": list(points), "picture": picture}
+    return {
+        "name": name,
+        "title": title,
+        "move": move,
+        "points": list(points),
+        "picture": picture,
+        "remark": remark,
+    }
 
 
 def _address(**fields: Any) -> str | None:
@@ -164,7 +187,9 @@ def _mean() -> dict[str, Any]:
             "numbers": {"pooled": error, "distance": distance},
         })  # fmt: skip
     moved = ("length", "tokens in a sample", "L")
-    return _step("mean", "The mean drowns it: √L", moved, points, 4, strength=STRENGTH)
+    return _step(
+        "mean", "The mean drowns it: √L", moved, points, 4, remark=_FITTED, strength=STRENGTH
+    )
 
 
 def _query() -> dict[str, Any]:
@@ -199,7 +224,16 @@ def _query() -> dict[str, Any]:
         })  # fmt: skip
     moved = ("length", "tokens in a sample", "L")
     start = _LONG.index(100)
-    return _step("query", "A query finds it: log L", moved, points, start, target=_TARGET, **needs)
+    return _step(
+        "query",
+        "A query finds it: log L",
+        moved,
+        points,
+        start,
+        remark=_SOFT,
+        target=_TARGET,
+        **needs,
+    )
 
 
 def _origin() -> dict[str, Any]:
@@ -320,7 +354,9 @@ def _labels() -> dict[str, Any]:
             "numbers": {"attention": attention, "pooled": mean, "bayes": least},
         })  # fmt: skip
     moved = ("labels", "labelled samples a dimension", "n/d")
-    return _step("labels", "How many labels it takes", moved, points, _LABELS.index(2.0))
+    return _step(
+        "labels", "How many labels it takes", moved, points, _LABELS.index(2.0), remark=_HALF
+    )
 
 
 _STEPS: tuple[Callable[[], dict[str, Any]], ...] = (

@@ -15,6 +15,7 @@ export class Answers extends EventTarget {
     this.connection = connection;
     this.shown = {}; // by kind: {id, key, words, answer}
     this.asked = {}; // by kind: questions without an answer, {id, key, words, at}
+    this.newest = {}; // by kind: the number of the last question
     this.trouble = {}; // by kind: {id, key, text}
     this.next = {}; // of quick kinds: words to be asked for when there is room
     connection.addEventListener("answer", (event) => this.take(event.detail));
@@ -27,13 +28,18 @@ export class Answers extends EventTarget {
   // Make sure that the answer of this state is there or on its way.
   want(kind, words) {
     const key = keyOf(kind, words);
-    if (this.current(kind, words)) return;
-    if (this.trouble[kind]?.key === key) return;
+    if (this.current(kind, words) || this.trouble[kind]?.key === key) {
+      // what is still asked is of another state: it would take this one's place
+      this.asked[kind] = [];
+      delete this.next[kind];
+      return;
+    }
     const now = performance.now();
     const quick = kinds[kind].quick;
     const waiting = (this.asked[kind] ?? []).filter(({ at }) => now - at < (quick ? GONE : AGAIN));
     this.asked[kind] = waiting;
-    if (waiting.some((question) => question.key === key)) {
+    // the newest question alone is sure to be answered: the server drops older ones
+    if (waiting.at(-1)?.key === key && waiting.at(-1).id === this.newest[kind]) {
       delete this.next[kind];
       return;
     }
@@ -42,7 +48,9 @@ export class Answers extends EventTarget {
       return;
     }
     const id = this.connection.ask(kind, words);
-    if (id) waiting.push({ id, key, words, at: now });
+    if (!id) return;
+    waiting.push({ id, key, words, at: now });
+    this.newest[kind] = id;
   }
 
   // The answer, if it is that of this state and complete.
@@ -55,6 +63,11 @@ export class Answers extends EventTarget {
   failed(kind, words) {
     const trouble = this.trouble[kind];
     return trouble && trouble.key === keyOf(kind, words) ? trouble.text : "";
+  }
+
+  // Ask once more for all that failed.
+  forgive() {
+    this.trouble = {};
   }
 
   waiting(kind) {

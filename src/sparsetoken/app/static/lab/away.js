@@ -7,7 +7,9 @@ import { png, svg } from "./svg.js";
 export function notes(figure, status) {
   const { words } = figure;
   const link = `${location.origin}${location.pathname}?${query({ ...words, view: figure.view })}`;
-  const values = Object.keys(controls).filter((name) => !["view", "across", "up", "repeats", "target", "dim"].includes(name)).map((name) => `${name}=${words[name]}`);
+  const without = ["view", "across", "up", ...(figure.rows ? ["repeats"] : ["target"])];
+  if (!figure.bars?.length && !figure.rows) without.push("repeats", "dim"); // those of simulated runs and plans
+  const values = Object.keys(controls).filter((name) => !without.includes(name)).map((name) => `${name}=${words[name]}`);
   const half = Math.ceil(values.length / 2);
   return [
     `${settings.views[figure.view]}, ${[status.word, status.detail].filter(Boolean).join(" ")}`,
@@ -18,15 +20,20 @@ export function notes(figure, status) {
   ];
 }
 
+const quoted = (cell) => (/[",\n]/.test(String(cell)) ? `"${String(cell).replaceAll('"', '""')}"` : cell);
+
 export function csv(figure, status) {
   const lines = notes(figure, status).map((note) => `# ${note}`);
   const row = (...cells) => lines.push(cells.map((cell) => (cell === null ? "" : String(cell))).join(","));
-  if (figure.view === "map") {
+  if (figure.rows) {
+    row(...Object.keys(figure.rows[0]).map(quoted));
+    for (const line of figure.rows) row(...Object.values(line).map(quoted));
+  } else if (figure.view === "map") {
     row(figure.x.name, figure.y.name, "log10_ratio", "standard_error", "state");
     for (const { column, line, value, error, draft } of figure.cells)
       row(figure.x.values[column], figure.y.values[line], value, draft ? null : error, draft ? "draft" : "computed");
   } else {
-    row("series", "x", "y", "kind");
+    row("series", "x", figure.y.name, "kind");
     for (const { name, x, y } of figure.lines) x.forEach((value, k) => row(name, value, y[k], "curve"));
     for (const { name, y } of figure.floors) row(name === "any" ? "Bayes" : name, null, y, "floor");
     for (const { name, x } of figure.triangles) row(name, x, null, "capacity");

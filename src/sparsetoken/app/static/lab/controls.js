@@ -15,7 +15,8 @@ export { make };
 
 // `moved(name, value, resting)` is called for every change; `wrong(text)` for what is no value.
 export function build(form, views, { moved, wrong, presets }) {
-  form.append(make("div", { id: "presets", className: "buttons" }));
+  form.append(make("h3", { id: "presets-title" }, "Begin with a step of the story"));
+  form.append(make("div", { id: "presets", className: "buttons", role: "group", "aria-labelledby": "presets-title" }));
   form.append(metricChoice(moved));
   for (const name of settings.first) form.append(control(name, moved, wrong));
   const more = make("details", { id: "more" }, make("summary", {}, "More"));
@@ -35,6 +36,7 @@ function metricChoice(moved) {
   const group = make("fieldset", { className: "choice", id: "metric" }, make("legend", {}, "Curves and map show"));
   for (const [metric, words] of Object.entries(settings.metrics))
     group.append(radio("metric", metric, words, (value) => moved("metric", value, true)));
+  group.append(make("small", { id: "metric-help" }));
   return group;
 }
 
@@ -105,6 +107,7 @@ export function show(words) {
     }
     range.setAttribute("aria-valuetext", text);
   }
+  document.getElementById("metric-help").textContent = settings.metric_words[words.metric];
   const frozen = words.query === "frozen";
   for (const [names, off] of [[["cosine", "sharpness"], !frozen], [["readout_step", "bias_step", "query_step", "query_samples"], frozen]])
     for (const name of names) document.getElementById(name).closest(".control").classList.toggle("idle", off);

@@ -37,6 +37,7 @@ export function content(figure, paper, box, place, colours) {
 
 function labels(figure, paper, box, place, colours) {
   const ends = [];
+  const shaded = (name) => colour(name, colours);
   for (const line of figure.lines) {
     const last = line.y.length - 1;
     if (line.name === "message passing" || line.y[last] === null || last < 0) {
@@ -48,17 +49,20 @@ function labels(figure, paper, box, place, colours) {
     ends.push({ y: place.y(line.y[last]), text: line.label, colour: colour(line.name, colours) });
   }
   if (figure.view === "roc") {
-    figure.lines.forEach((line, k) => ends.push({ y: box.top + box.height * 0.62 + k * GAP, text: line.label, colour: colour(line.name, colours), name: line.name }));
-    for (const { y, text, colour: shade, name } of ends) {
-      const x = box.left + box.width * 0.62;
-      paper.line([[x - 34, y - 4], [x - 6, y - 4]], { colour: shade, ...stroke(name) });
-      paper.text(x, y, text, shade, "left");
+    // each name where its line crosses the other diagonal, to the right of it
+    for (const { name, label, x, y } of figure.lines) {
+      const k = Math.max(1, x.findIndex((value, j) => value + y[j] >= 1));
+      const [before, after] = [x[k - 1] + y[k - 1], x[k] + y[k]];
+      const t = (1 - before) / (after - before);
+      const at = place.x(x[k - 1] + t * (x[k] - x[k - 1]));
+      ends.push({ x: at + 10, y: place.y(y[k - 1] + t * (y[k] - y[k - 1])) + 10, text: label, colour: shaded(name) });
     }
+    for (const end of spread(ends, box)) paper.text(end.x, end.y + 4, end.text, end.colour, "left", false, colours.paper);
     return;
   }
   for (const end of spread(ends, box)) paper.text(box.left + box.width + 6, end.y + 4, end.text, end.colour, "left");
   const under = [...figure.floors].sort((a, b) => a.y - b.y).map(({ y, label, name }) => ({ y: place.y(y) - 8, text: label, colour: colour(name, colours) }));
-  for (const end of spread(under, box)) paper.text(box.left + 6, end.y + 4, end.text, end.colour, "left");
+  for (const end of spread(under, box)) paper.text(box.left + 6, end.y + 4, end.text, end.colour, "left", false, colours.paper);
 }
 
 // Labels one below the other, each as near to its line as the others allow.

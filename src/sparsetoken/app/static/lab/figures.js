@@ -1,8 +1,9 @@
 // Answers → figures as data, each with what it is: draft, computing, exact, sampled, outdated.
 
-import { keyOf, settings, told } from "./state.js";
+import { fieldsOf, keyOf, settings, told } from "./state.js";
 
 const SAMPLED = 1e-3; // a standard error above it makes numbers sampled ones
+const TIE = Math.log10(1.01); // of the map: a difference below it is none
 const DRAFT = { curves: "curves_draft", roc: "roc_draft", alignment: null };
 const X = {
   curves: { label: "readout samples per dimension α₁", log: true, min: 0.1, max: 100 },
@@ -10,6 +11,7 @@ const X = {
   alignment: { label: "query samples per dimension α₀", log: true, min: 0.1, max: 100 },
 };
 const Y = { roc: "true positive rate", alignment: "cosine of query and signal" };
+const NAMES = { roc: "true_positive_rate", alignment: "cosine" };
 const AUC = "area under the ROC curve";
 
 // How sure numbers are, in words; "exact" only where nothing was sampled, or to what is resolved.
@@ -62,13 +64,22 @@ function mapStatus(answers, words, offline, failed, join) {
   const drafts = cells.filter((cell) => cell.draft).length;
   const missing = (shown.answer.count ?? Infinity) - cells.length;
   if (!shown.partial) {
-    const { word, detail } = precision(Math.max(0, ...cells.map((cell) => cell.error)));
-    return { word, detail: join(detail && `${detail} of the decimal logarithm`, `${cells.length} cells`, offline), state: word };
+    const { word } = precision(Math.max(0, ...cells.map((cell) => cell.error)));
+    const open = cells.filter(unsure).length;
+    return { word, detail: join(`${cells.length} cells${open ? `, ${open} unsure` : ""}`, offline), state: word };
   }
   const exact = cells.length - drafts;
   if (missing > 0) return { word: "computing", detail: join(`${cells.length} cells so far`, offline), state: "computing" };
   return { word: "draft", detail: join(`${exact} of ${cells.length} cells are exact`, offline || "computing"), state: "draft" };
 }
+
+// The state that is drawn: what the answer depends on as it was asked, all else as it is.
+export function of(kind, words, own) {
+  return { ...words, ...Object.fromEntries(fieldsOf(kind, own).map((name) => [name, own[name]])) };
+}
+
+// Whether it is open who wins in a cell of the map, or whether anybody does.
+export const unsure = ({ value, error, draft }) => !draft && 2 * error > Math.max(Math.abs(value), TIE);
 
 // The figure of a view with curves; null where there is nothing to draw yet.
 export function figure(view, answers, words, dots) {
@@ -76,8 +87,9 @@ export function figure(view, answers, words, dots) {
   if (!from) return null;
   const { answer, words: own } = from.shown;
   const metric = view === "curves" ? words.metric : "y";
+  const kind = from.exact ? view : DRAFT[view];
   const lines = Object.entries(answer.series).map(([name, line]) => ({ name, label: name, x: line.x, y: line[metric] ?? line.y }));
-  const made = { view, lines, floors: [], triangles: [], points: [], bars: [], x: { ...X[view] }, y: { label: Y[view], min: 0, max: 1 }, words: own, current: from.current };
+  const made = { view, lines, floors: [], triangles: [], points: [], bars: [], x: { ...X[view] }, y: { label: Y[view], name: NAMES[view] ?? metric, min: 0, max: 1 }, words: of(kind, words, own), current: from.current };
   if (view === "curves") curves(made, answers, words, dots);
   if (view === "alignment") {
     made.y.min = Math.min(0, ...lines.flatMap((line) => line.y));
@@ -104,6 +116,7 @@ function curves(made, answers, words, dots) {
   if (dots && dots.key === keyOf("simulate", words)) {
     for (const dot of dots.dots) made.points.push({ name: dot.series, x: dot.x, y: dot[metric] });
     made.bars = means(dots.dots, metric);
+    made.words.repeats = dots.words.repeats;
   }
   const top = Math.max(...values, ...made.points.map((point) => point.y));
   if (metric === "auc") Object.assign(made.y, { min: Math.min(0.5, Math.floor(10 * Math.min(...values)) / 10), max: 1 });
@@ -131,13 +144,25 @@ const nice = (top) => {
   return [1, 2, 3, 5, 7, 10].map((k) => k * unit).find((value) => value >= top) ?? top;
 };
 
-// The value of a line at x, between its points; null beyond them.
+// The computed place that is nearest to x, on any of the lines; null where there is none.
+export function nearest(lines, x, log) {
+  const scale = (value) => (log ? Math.log(value) : value);
+  let best = null;
+  for (const line of lines)
+    for (const place of line.x)
+      if (best === null || Math.abs(scale(place) - scale(x)) < Math.abs(scale(best) - scale(x))) best = place;
+  return best;
+}
+
+// The value of a line at x: computed, or between its points; null beyond them.
 export function at(line, x, log) {
+  const own = line.x.indexOf(x);
+  if (own >= 0) return { y: line.y[own], computed: true };
   const scale = (value) => (log ? Math.log(value) : value);
   for (let k = 1; k < line.x.length; k += 1) {
     if (line.x[k - 1] <= x && x <= line.x[k] && line.x[k] > line.x[k - 1]) {
       const t = (scale(x) - scale(line.x[k - 1])) / (scale(line.x[k]) - scale(line.x[k - 1]));
-      return line.y[k - 1] + t * (line.y[k] - line.y[k - 1]);
+      return { y: line.y[k - 1] + t * (line.y[k] - line.y[k - 1]), computed: false };
     }
   }
   return null;

@@ -6,7 +6,7 @@ import { Connection } from "./connection.js";
 import * as controls from "./controls.js";
 import { figure, status } from "./figures.js";
 import { onThemeChange } from "./look.js";
-import { MapView, mapFigure } from "./map.js";
+import { MapView, mapFigure, mapWords } from "./map.js";
 import * as panels from "./panels.js";
 import { Plot } from "./plot.js";
 import { Runs } from "./runs.js";
@@ -21,9 +21,10 @@ const connection = new Connection();
 const answers = new Answers(connection);
 const runs = new Runs(connection);
 const plot = new Plot(byId("plot"), byId("readout"));
-const map = new MapView(byId("plot"));
-const around = mountAround({ openInLab, answers });
+const map = new MapView(byId("plot"), byId("readout"), goTo);
+const around = mountAround({ openInLab, answers, connection });
 let { words, remarks } = read(location.search);
+let wrong = true; // the remark is of something that is not allowed
 let last = { name: "", at: 0 };
 let timer = null;
 let frame = 0;
@@ -35,6 +36,7 @@ function moved(name, value, resting) {
   if (value !== null && value !== words[name]) {
     words = settled({ ...words, [name]: value }, name);
     remarks = [];
+    wrong = false;
     controls.show(words);
     for (const kind of quick()) answers.want(kind, words);
     paintSoon();
@@ -51,7 +53,7 @@ function settle(name = "") {
     const now = performance.now();
     const again = name && name === last.name && now - last.at < SAME_MOVE;
     last = { name, at: now };
-    history[again ? "replaceState" : "pushState"](null, "", text ? `?${text}` : location.pathname);
+    history[again ? "replaceState" : "pushState"](null, "", `${location.pathname}${text ? `?${text}` : ""}${location.hash}`);
   }
   askAll();
   paintSoon();
@@ -66,14 +68,16 @@ function askAll() {
 
 function become(text, push) {
   ({ words, remarks } = read(text));
+  wrong = remarks.length > 0;
   controls.show(words);
   if (push) settle();
   else askAll();
   paintSoon();
 }
 
-function openInLab(text) {
+function openInLab(text, remark) {
   become(text, true);
+  if (remark) remarks = [remark];
   const lab = byId("lab");
   lab.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
   lab.focus({ preventScroll: true });
@@ -100,15 +104,19 @@ function paint() {
   panels.tell("detail", now.state === "failed" ? "" : now.detail);
   panels.tell("trouble", now.state === "failed" ? now.detail : "");
   panels.tell("remarks", remarks.join("; "));
+  byId("remarks").classList.toggle("wrong", wrong);
+  const failed = connected && Object.keys(kinds).some((kind) => kinds[kind].views.includes(words.view) && answers.failed(kind, words));
+  byId("again").hidden = !failed;
   const made = drawn();
   const isMap = words.view === "map";
   if (isMap !== map.canvas.isConnected) {
     if (isMap) byId("plot").append(map.canvas);
     else map.canvas.remove();
+    byId("readout").textContent = "";
   }
   byId("plot").classList.toggle("map", isMap);
   byId("plot").hidden = words.view === "sample" || words.view === "plan";
-  byId("readout").textContent = byId("plot").hidden || isMap ? "" : byId("readout").textContent;
+  if (byId("plot").hidden) byId("readout").textContent = "";
   if (isMap) map.show(made);
   else if (made) plot.show(made);
   byId("plot").classList.toggle("empty", !made);
@@ -116,9 +124,9 @@ function paint() {
   panels.numbers(answers, words, connected, apply);
   panels.caption(answers, words, connected);
   panels.simulation(runs, words, connected, (state) => `?${query({ ...words, ...state })}`);
-  byId("away").hidden = words.view === "sample";
   for (const id of ["code", "copy-python", "copy-command"]) byId(id).hidden = isMap;
-  for (const id of ["save-csv", "save-svg", "save-png"]) byId(id).hidden = words.view === "plan";
+  byId("save-csv").hidden = words.view === "sample";
+  for (const id of ["save-svg", "save-png"]) byId(id).hidden = words.view === "sample" || words.view === "plan";
   const code = answers.current("code", words)?.answer;
   panels.tell("python", code?.python ?? "");
   panels.tell("command", code?.command ?? "");
@@ -131,12 +139,21 @@ function describe(made, now) {
   const element = byId("plot");
   element.setAttribute("role", "img");
   const names = made?.lines?.map((line) => line.label).join(", ");
-  const text = `${settings.views[words.view]}: ${now.word}${names ? `; lines of ${names}` : ""}. The numbers are in the table.`;
+  const told = words.view === "map" ? (made ? `${now.detail}; ${mapWords(made)}` : "") : `${names ? `lines of ${names}. ` : ""}The numbers are in the table`;
+  const text = `${settings.views[words.view]}: ${now.word}${told ? `; ${told}` : ""}.`;
   if (element.getAttribute("aria-label") !== text) element.setAttribute("aria-label", text);
+}
+
+// A cell of the map that was chosen.
+function goTo({ x, y }) {
+  words = settled({ ...words, [words.across]: x, [words.up]: y }, words.up);
+  controls.show(words);
+  settle();
 }
 
 function apply(wanted, classifier) {
   words = settled({ ...words, ...wanted, view: "curves", metric: "test_error" });
+  wrong = false;
   remarks = [`the plan for ${classifier} is applied`];
   controls.show(words);
   settle();
@@ -146,12 +163,19 @@ controls.build(byId("controls"), byId("views"), {
   moved,
   wrong: (text) => {
     remarks = [text];
+    wrong = true;
     paintSoon();
   },
 });
 controls.show(words);
-away.connect(() => ({ words, figure: drawn(), status: status(words.view, answers, words, connection.open), code: answers.current("code", words)?.answer }));
+const planned = () => ({ view: "plan", words, rows: answers.current("plan", words)?.answer.rows });
+away.connect(() => ({ words, figure: words.view === "plan" && planned().rows ? planned() : drawn(), status: status(words.view, answers, words, connection.open), code: answers.current("code", words)?.answer }));
 byId("simulate").onclick = () => runs.start(words);
+byId("again").onclick = () => {
+  answers.forgive();
+  askAll();
+  paintSoon();
+};
 byId("cancel").onclick = () => runs.cancel();
 byId("simulated-state").onclick = (event) => {
   event.preventDefault();
@@ -160,7 +184,7 @@ byId("simulated-state").onclick = (event) => {
 answers.addEventListener("change", paintSoon);
 runs.addEventListener("change", paintSoon);
 connection.addEventListener("open", () => {
-  answers.trouble = {};
+  answers.forgive();
   panels.tell("connection", "");
   askAll();
   paintSoon();

@@ -1,10 +1,13 @@
 // The map: log ratio of attention's badness over the best linear one's, with the contour at 0.
 
-import { controls, keyOf } from "./state.js";
+import { of, unsure } from "./figures.js";
+import { controls, keyOf, told } from "./state.js";
 import { FONT, diverging, theme } from "./look.js";
 import { onCanvas } from "./canvas.js";
 import { ticks } from "./draw.js";
 
+const HATCH = 9; // pixels between lines
+const BAD = { test_error: "test error", auc: "1 − AUC", train_loss: "training loss" };
 const MARGIN = { left: 62, right: 12, top: 12, bottom: 62 };
 
 // What is drawn, as data: cells, contour, the place of the sliders, legend; null before the axes.
@@ -17,7 +20,7 @@ export function mapFigure(answers, words) {
   const current = shown.key === keyOf("map", words);
   return {
     view: "map", x: axis(own.across, x), y: axis(own.up, y), cells, contour: contour(x, y, cells, own),
-    here: current ? { x: words[own.across], y: words[own.up] } : null, words: own, current,
+    here: current ? { x: words[own.across], y: words[own.up] } : null, words: of("map", words, own), current,
   };
 }
 
@@ -56,7 +59,8 @@ function contour(xs, ys, cells, words) {
   return pieces;
 }
 
-// Draw on any paper with rect, line, dot and text, in a place of this size.
+// Draw on any paper with rect, line, dot and text, in a place of this size; `at(x, y)` of what is
+// returned is the cell there. What is unsure is drawn as a tie; where attention loses there are hatches.
 export function drawMap(figure, paper, { width, height }, colours) {
   const box = { left: MARGIN.left, top: MARGIN.top, width: width - MARGIN.left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
   const along = (axis, from, length) => (value) => {
@@ -65,10 +69,13 @@ export function drawMap(figure, paper, { width, height }, colours) {
   };
   const px = along(figure.x, box.left, box.width);
   const py = along(figure.y, box.top + box.height, -box.height);
-  for (const { column, line, value, draft } of figure.cells) {
-    const [left, right] = [px(figure.x.bounds[column]), px(figure.x.bounds[column + 1])];
-    const [low, high] = [py(figure.y.bounds[line]), py(figure.y.bounds[line + 1])];
+  const sides = ({ column, line }) => [px(figure.x.bounds[column]), px(figure.x.bounds[column + 1]), py(figure.y.bounds[line]), py(figure.y.bounds[line + 1])];
+  for (const cell of figure.cells) {
+    const { draft } = cell;
+    const value = unsure(cell) ? 0 : cell.value;
+    const [left, right, low, high] = sides(cell);
     paper.rect(left, high, right - left + 0.5, low - high + 0.5, diverging(value, colours));
+    if (value > 0) hatch(paper, left, right, high, low, value, colours);
     if (draft) paper.dot((left + right) / 2, (low + high) / 2, 1.5, colours.soft, 0.8);
   }
   for (const piece of figure.contour) paper.line(piece.map(([x, y]) => [px(x), py(y)]), { colour: colours.ink, width: 2, dash: [] });
@@ -78,6 +85,52 @@ export function drawMap(figure, paper, { width, height }, colours) {
   paper.text(16, box.top + box.height / 2, figure.y.label, colours.ink, "center", true);
   legend(paper, box, colours);
   if (figure.here) here(figure, paper, box, px, py, colours);
+  return {
+    at: (x, y) => figure.cells.find((cell) => {
+      const [left, right, low, high] = sides(cell);
+      return x >= left && x < right && y <= low && y > high;
+    }),
+  };
+}
+
+// Lines from the lower left to the upper right, in step from cell to cell.
+function hatch(paper, left, right, top, bottom, value, colours) {
+  const colour = value < 0.4 ? colours.soft : colours.paper;
+  for (let sum = HATCH * Math.ceil((left + top) / HATCH); sum < right + bottom; sum += HATCH) {
+    const from = Math.max(left, sum - bottom);
+    const to = Math.min(right, sum - top);
+    if (to > from) paper.line([[from, sum - from], [to, sum - to]], { colour, width: 0.8, dash: [] });
+  }
+}
+
+// A cell in words.
+export function cellWords(figure, cell) {
+  const place = [[figure.x, cell.column], [figure.y, cell.line]].map(([axis, k]) => `${axis.label} ${told(Number(axis.values[k].toPrecision(3)))}`);
+  const ratio = 10 ** cell.value;
+  const much = ratio > 1000 ? "more than 1000" : ratio < 0.001 ? "less than 0.001" : Number(ratio.toPrecision(2));
+  const times = cell.value === 0 ? "the same as" : `${much} times`;
+  const error = cell.error > 0 && cell.value !== 0 && typeof much === "number" ? ` (± ${Number((200 * Math.LN10 * cell.error).toPrecision(1))}\u00a0%)` : "";
+  const what = BAD[figure.words.metric];
+  const verdict = unsure(cell) ? "; unsure who wins" : cell.draft ? "; a draft" : "";
+  return `${place.join(", ")}: attention's ${what} is ${times} the best linear classifier's${error}${verdict}`;
+}
+
+// The whole map in words, for those who do not see it.
+export function mapWords(figure) {
+  const { cells } = figure;
+  const sure = cells.filter((cell) => !unsure(cell));
+  const count = (wins) => sure.filter(({ value }) => wins(value)).length;
+  const ties = cells.length - count((value) => value < 0) - count((value) => value > 0);
+  const words = `${figure.x.label} across, ${figure.y.label} up; attention wins in ${count((value) => value < 0)} of ${cells.length} cells, loses in ${count((value) => value > 0)}, ${ties} are ties or unsure`;
+  const own = figure.here && nearest(figure);
+  return own ? `${words}. Where you are: ${cellWords(figure, own)}` : words;
+}
+
+// The cell that the sliders are in.
+function nearest(figure) {
+  const place = (axis, value) => axis.bounds.findIndex((bound, k) => value >= bound && value <= (axis.bounds[k + 1] ?? -Infinity));
+  const [column, line] = [place(figure.x, figure.here.x), place(figure.y, figure.here.y)];
+  return figure.cells.find((cell) => cell.column === column && cell.line === line);
 }
 
 function here(figure, paper, box, px, py, colours) {
@@ -95,17 +148,41 @@ function legend(paper, box, colours) {
   const steps = [-1, -0.6, -0.3, -0.1, 0, 0.1, 0.3, 0.6, 1];
   const size = Math.min(22, box.width / 24);
   const left = box.left + box.width / 2 - (steps.length * size) / 2;
-  steps.forEach((value, k) => paper.rect(left + k * size, y, size, 10, diverging(value, colours)));
+  steps.forEach((value, k) => {
+    paper.rect(left + k * size, y, size, 10, diverging(value, colours));
+    if (value > 0) hatch(paper, left + k * size, left + (k + 1) * size, y, y + 10, value, colours);
+  });
   paper.text(left - 6, y + 9, "attention wins tenfold", colours.ink, "right");
   paper.text(left + steps.length * size + 6, y + 9, "loses tenfold", colours.ink, "left");
 }
 
+// `go({x, y})` is called with the values of a cell that was chosen.
 export class MapView {
-  constructor(element) {
+  constructor(element, readout, go) {
     this.element = element;
+    this.readout = readout;
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
     new ResizeObserver(() => this.figure && this.show(this.figure)).observe(element);
+    for (const kind of ["pointermove", "pointerdown"]) this.canvas.addEventListener(kind, (event) => this.tell(event));
+    this.canvas.addEventListener("pointerleave", (event) => {
+      if (event.pointerType === "mouse") this.readout.textContent = "";
+    });
+    this.canvas.addEventListener("click", (event) => {
+      const cell = this.at(event);
+      if (cell) go({ x: this.figure.x.values[cell.column], y: this.figure.y.values[cell.line] });
+    });
+  }
+
+  at(event) {
+    const { left, top } = this.canvas.getBoundingClientRect();
+    return this.drawn?.at(event.clientX - left, event.clientY - top);
+  }
+
+  tell(event) {
+    const cell = this.at(event);
+    this.readout.textContent = cell ? cellWords(this.figure, cell) : "";
+    this.canvas.style.cursor = cell ? "pointer" : "";
   }
 
   show(figure) {
@@ -117,6 +194,6 @@ export class MapView {
     Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
     const ctx = this.canvas.getContext("2d");
     ctx.scale(ratio, ratio);
-    if (figure) drawMap(figure, onCanvas(ctx), { width, height }, theme());
+    this.drawn = figure && drawMap(figure, onCanvas(ctx), { width, height }, theme());
   }
 }

@@ -11,13 +11,32 @@ export function tell(id, text) {
   if (place.textContent !== text) place.textContent = text;
 }
 
+// Words of columns and lines that want one more.
+const EXPLAINED = {
+  ...settings.classifier_words,
+  test_error: settings.metric_words.test_error, auc: settings.metric_words.auc, train_loss: settings.metric_words.train_loss,
+  train_error: "share of the samples the readout was fitted to that are judged wrongly",
+  samples: "labelled samples that are needed in all", value: "the test error that the plan expects, over training sets",
+  spread: "standard deviation of the test error between training sets", limit: "the test error with infinitely many samples",
+  query_count: "labelled samples that teach the query", readout_count: "labelled samples that fit the readout",
+  ridge: "penalty on the readout's weights", cosine: "of the learned query with the signal", sharpness: "length of the learned query",
+  readout_step: "first gradient step", bias_step: "first gradient step, of the bias", query_step: "second gradient step",
+};
+
+const SPELLED = { ...settings.metrics, train_error: "training error" };
+
+function named(name) {
+  const words = SPELLED[name] ?? String(name).replaceAll("_", " ");
+  return EXPLAINED[name] ? make("abbr", { title: EXPLAINED[name] }, words) : words;
+}
+
 function table(rows, buttons) {
   const names = Object.keys(rows[0]);
-  const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name.replaceAll("_", " "))));
+  const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, named(name))));
   if (buttons) head.children[0].after(make("td", {}));
   const body = rows.map((row) => {
     const [first, ...others] = names.map((name) => told(row[name]));
-    const line = make("tr", {}, make("th", { scope: "row" }, first), ...others.map((text) => make("td", {}, text)));
+    const line = make("tr", {}, make("th", { scope: "row" }, named(first)), ...others.map((text) => make("td", {}, text)));
     if (buttons) line.children[0].after(make("td", {}, ...buttons(row)));
     return line;
   });
@@ -65,7 +84,7 @@ function draw(kind, shown, apply) {
 // What belongs to the curves and comes later: floors, capacities, learners.
 export function caption(answers, words, connected) {
   if (words.view !== "curves") {
-    const map = "Colours say how many times attention's number is that of the best linear classifier; the line is where neither wins, grey is a difference below 1 %, dotted cells are drafts.";
+    const map = "Colours say how many times attention's number is that of the best linear classifier; hatches are where it loses, the line is where neither wins; grey is a difference below 1 %, or none that is sure. Dotted cells are drafts. Point at a cell for its numbers, click to go there.";
     tell("caption", words.view === "map" ? map : "");
     return;
   }

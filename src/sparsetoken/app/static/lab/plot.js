@@ -3,7 +3,7 @@
 import uPlot from "/static/vendor/uplot/uPlot.esm.js";
 import { onCanvas } from "./canvas.js";
 import { content, ticks } from "./draw.js";
-import { at } from "./figures.js";
+import { at, nearest } from "./figures.js";
 import { FONT, theme } from "./look.js";
 
 export class Plot {
@@ -29,6 +29,7 @@ export class Plot {
         this.plot.setScale("y", { min: figure.y.min, max: figure.y.max });
         this.plot.redraw(false, true);
       });
+      this.tell(this.plot); // the cursor rests, the numbers below it have moved
     }
   }
 
@@ -100,18 +101,20 @@ export class Plot {
     this.painted += 1;
   }
 
-  // The numbers under the cursor, in words.
+  // The numbers nearest to the cursor, in words: computed ones, ≈ where a line was computed elsewhere.
   tell(plot) {
     const { figure } = this;
     if (!(plot.cursor.left >= 0) || !figure) {
       this.readout.textContent = "";
       return;
     }
-    const x = plot.posToVal(plot.cursor.left, "x");
+    const lines = figure.lines.filter((line) => line.name !== "guessing");
+    const x = nearest(lines, plot.posToVal(plot.cursor.left, "x"), figure.x.log);
+    if (x === null) return;
     const words = [];
-    for (const line of figure.lines) {
-      const y = at(line, x, figure.x.log);
-      if (y !== null && line.name !== "guessing") words.push(`${line.label} ${y.toPrecision(3)}`);
+    for (const line of lines) {
+      const value = at(line, x, figure.x.log);
+      if (value && value.y !== null) words.push(`${line.label} ${value.computed ? "" : "≈ "}${value.y.toPrecision(3)}`);
     }
     this.readout.textContent = `at ${Number(x.toPrecision(3))}: ${words.join(", ")}`;
   }

@@ -61,10 +61,16 @@ export function query(words) {
   return out.toString();
 }
 
+// What an answer of this kind depends on; a map has all values of its axes.
+export function fieldsOf(kind, words) {
+  if (kind === "simulate") return settings.simulated;
+  const { fields } = kinds[kind];
+  return kind === "map" ? fields.filter((name) => name !== words.across && name !== words.up) : fields;
+}
+
 // As far as an answer of this kind depends on the state: equal keys, equal answers.
 export function keyOf(kind, words) {
-  const fields = kind === "simulate" ? settings.simulated : kinds[kind].fields;
-  return JSON.stringify(fields.map((name) => words[name]));
+  return JSON.stringify(fieldsOf(kind, words).map((name) => words[name]));
 }
 
 const POSITIONS = 1000;

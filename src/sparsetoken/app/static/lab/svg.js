@@ -12,7 +12,7 @@ const short = (x) => Number(x.toFixed(2));
 
 export function svg(figure, notes) {
   const out = [];
-  const paper = onSvg(out);
+  const paper = onSvg(out, figure.view !== "map");
   if (figure.view === "map") drawMap(figure, paper, { width: SIZE.width, height: 510 }, onWhite);
   else curves(figure, paper, out);
   notes.slice(0, 5).forEach((note, k) => paper.text(16, 530 + 16 * k, note, onWhite.soft, "left"));
@@ -44,12 +44,12 @@ function curves(figure, paper, out) {
   void out;
 }
 
-function onSvg(out) {
+function onSvg(out, clipped) {
   return {
     line(points, { colour, width, dash }) {
       if (!points.length) return;
       const path = points.map(([x, y], k) => `${k ? "L" : "M"}${short(x)} ${short(y)}`).join("");
-      out.push(`<path d="${path}" fill="none" stroke="${colour}" stroke-width="${width}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""} clip-path="url(#box)"/>`);
+      out.push(`<path d="${path}" fill="none" stroke="${colour}" stroke-width="${width}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}${clipped ? ' clip-path="url(#box)"' : ""}/>`);
     },
     rect(x, y, width, height, fill) {
       out.push(`<rect x="${short(x)}" y="${short(y)}" width="${short(width)}" height="${short(height)}" fill="${fill}"/>`);

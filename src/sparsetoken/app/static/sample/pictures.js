@@ -1,7 +1,7 @@
 // The pictures of one sample: its tokens in a row with scores and weights, the same tokens in the
 // plane of query and signal, and a score among those that each class has.
 
-import { DASHES, WORDS, arrow, line, mark, write } from "./surface.js";
+import { DASHES, arrow, line, mark, write } from "./surface.js";
 
 const LEAST_PITCH = 4; // pixels a token in a row needs to be drawn on its own
 
@@ -207,7 +207,7 @@ export function paintRunning(context, width, height, look, { data, history, word
   const exact = (name) => data.classifiers[name].test_error;
   for (const name of names.sort((one, other) => exact(one) - exact(other))) {
     above = Math.min(y(exact(name)) - 5, above - 14);
-    write(context, look, WORDS[name], right, above, {
+    write(context, look, name, right, above, { // the cards say more
       align: "right", colour: look[name], weight: "bold", size: 11,
     });
   }

@@ -25,7 +25,7 @@ export function mountSample(element, { data, seed = 1 }) {
   const row = makeCanvas((...on) => paintRow(...on, { sample, data }));
   const plane = makeCanvas((...on) => paintPlane(...on, { sample, data }));
   const running = makeCanvas((...on) => {
-    const words = tally.count ? "" : "play: samples are drawn and judged, one after the other";
+    const words = tally.count ? "" : "Play draws and judges one by one";
     paintRunning(...on, { data, history, words });
   });
   row.element.className = "sample-row";

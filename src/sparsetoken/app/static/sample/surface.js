@@ -3,8 +3,8 @@
 
 export const WORDS = {
   attention: "attention",
-  vectorized: "all tokens side by side",
-  pooled: "mean of the tokens",
+  vectorized: "vectorized: all tokens side by side",
+  pooled: "pooled: mean of the tokens",
   bayes: "any learner",
 };
 export const DASHES = { attention: [], vectorized: [7, 4], pooled: [8, 3, 2, 3], bayes: [2, 3] };

@@ -56,7 +56,7 @@ function paintQuery(context, width, height, look, { step, chosen }) {
     x: { ...x, ticks: decades(x.low, x.high, grouped), words: "tokens in a sample (L)" },
     y: { ...y, ticks: decades(3, 600), words: `signal that is needed to err ${share(step.picture.target)}` },
     series: [
-      { name: "pooled", points: lineOf(points, "pooled"), words: "mean: grows like √L" },
+      { name: "pooled", points: lineOf(points, "pooled"), words: "pooled, the mean: grows like √L" },
       { name: "attention", points: lineOf(points, "attention"), words: "attention: less than log L" },
     ],
     chosen: points[chosen].value,
