@@ -96,6 +96,13 @@ def test_the_table_of_the_guide_to_simulation():
     ]
     for text, each in zip(re.search(words, page).groups(), expected, strict=True):
         close(text, each)
+    learned = result["message passing"]
+    words = (
+        r"in (\d+) dimensions, token by token, takes ([\d.]+) s a run of (\d+) rounds, ([\d.]+) s"
+    )
+    expected = [learned[key] for key in ("dim", "a repeat (s)", "rounds", "a repeat by NumPy (s)")]
+    for text, each in zip(re.search(words, page).groups(), expected, strict=True):
+        close(text, each)
 
 
 def test_the_page_of_the_gallery_on_the_gpu(tmp_path, monkeypatch, capsys):
