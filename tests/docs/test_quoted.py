@@ -15,7 +15,7 @@ import pytest
 
 import sparsetoken as st
 from pages import DOCS, NUMBER, last_place, value
-from sparsetoken.model.attention import attention_law, tail_law
+from sparsetoken.model.attention import white_pooling
 from sparsetoken.theory.capacity import separability_threshold
 
 ROOT = DOCS.parent
@@ -246,10 +246,10 @@ def test_scrambles_of_the_cloud():
     query = st.align(task, protocol)
     rows = []
     for seed in range(16):
-        law = attention_law(task, query.cosine, query.sharpness, seed=seed)
-        fit = st.solve(law, protocol.loss, protocol.ridge, protocol.readout_samples)
-        tail = tail_law(task, query.cosine, query.sharpness, seed=seed)
-        rows.append((fit.test_error, fit.train_loss, float(separability_threshold(tail))))
+        pooling = white_pooling(task, query.cosine, query.sharpness)
+        fit = st.solve(pooling.law(seed), protocol.loss, protocol.ridge, protocol.readout_samples)
+        tail = separability_threshold(pooling.tail_law(seed))
+        rows.append((fit.test_error, fit.train_loss, float(tail)))
     table = pd.DataFrame(rows)
     page = (DOCS / "theory.md").read_text()
     words = r"error spreads by (\S+) of itself, the training loss by (\S+), the capacity by (\S+)\."
