@@ -13,6 +13,7 @@ from sparsetoken.studies.questions import units_of
 
 SPECTRUM = st.Spectrum((0.2, 1.0, 4.0), (0.5, 0.35, 0.15), (0.1, 0.2, 0.7))
 EYE = np.eye(3)
+DEFICIENT = np.cov(np.random.default_rng(0).standard_normal((3, 3)))  # of three tokens
 KEY = "6122287941cff3cb"  # of a cell, as it was before there were covariances
 
 
@@ -44,6 +45,14 @@ def random_covariance(dim: int, seed: int) -> np.ndarray:
         (lambda: st.Covariances(np.nan * EYE, None, [1, 0, 0]), "noise must be finite"),
         (lambda: st.Covariances("a", None, [1, 0, 0]), "noise must be an array of numbers"),
         (lambda: st.Task(5, 1, 2.0, noise=1.0), r"noise must be White\(\), a Spectrum or"),
+        (lambda: st.Task(5, 1, 2.0, noise=EYE), r"got an array of shape \(3, 3\)$"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread=EYE), "signal_spread must be a number or a tup"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread=EYE), r"got an array of shape \(3, 3\)$"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread=SPECTRUM), "a number or a tuple .* got Spectrum"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread="2"), "a number or a tuple of numbers"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread=True), "a number or a tuple of numbers"),
+        (lambda: st.Spectrum(EYE), r"eigenvalues must be a list of numbers, got an array of shape"),
+        (lambda: st.Covariances(DEFICIENT, None, [1, 0, 0]), r"an eigenvalue of .*: shrink it"),
         (lambda: st.Task(5, 1, 2.0, signal_spread=-1.0), "signal_spread must be a number at least"),
         (lambda: st.Task(5, 1, 2.0, signal_spread=(1.0, 2.0)), "a number or 1 of them"),
         (lambda: st.Task(5, 1, 2.0, noise=SPECTRUM, signal_spread=(1.0,)), "a number or 3 of them"),

@@ -36,6 +36,12 @@ _LARGEST = 1e9  # eigenvalue
 _SUM = 1e-6  # how far from one shares may sum, as numbers are written in few digits
 _EXACT = 1e-12  # shares that sum to one as well as floats can are left alone
 _SYMMETRIC, _SINGULAR = 1e-9, 1e-12  # relative to the largest entry, the largest eigenvalue
+_ROUNDING = 1e-9  # relative to the largest eigenvalue: one that should be 0
+_SHRINK = (
+    "; an estimate from no more tokens than dimensions has such: shrink it, for instance to "
+    "0.99 Σ + 0.01 tr(Σ)/d I"
+)
+_SPREAD = "a number or a tuple of numbers (eigenvalues of C on the atoms of the noise)"
 _COMMUTING = 1e-10  # ‖ΣC − CΣ‖ relative to ‖Σ‖‖C‖
 _TURN = math.sqrt(2) - 1  # Σ + turn·C has eigenvectors of both, but for coincidences
 
@@ -378,7 +384,7 @@ def _checked_spread(spread: object, atoms: int) -> Spread:
     if spread is None:
         return None
     if isinstance(spread, Iterable) and not isinstance(spread, (str, bytes)):
-        values = _numbers("signal_spread", spread, owner="Task")
+        values = _numbers("signal_spread", spread, _SPREAD, owner="Task")
         if len(values) != atoms:
             raise InvalidInput(
                 f"Task: signal_spread must be a number or {atoms} of them (one for each eigenvalue "
@@ -387,14 +393,19 @@ def _checked_spread(spread: object, atoms: int) -> Spread:
         for place, value in enumerate(values):
             real("Task", f"signal_spread[{place}]", value, least=0, most=_LARGEST)
         return values
+    if not isinstance(spread, (int, float, np.number)) or isinstance(spread, bool):
+        raise refusal("Task", "signal_spread", spread, _SPREAD)
     number = real("Task", "signal_spread", spread, least=0, most=_LARGEST)
     return None if number == 1 else number
 
 
-def _numbers(field: str, given: Any, owner: str = "Spectrum") -> tuple[float, ...]:
+def _numbers(
+    field: str, given: Any, allowed: str = "a list of numbers", owner: str = "Spectrum"
+) -> tuple[float, ...]:
+    flat = not isinstance(given, np.ndarray) or given.ndim == 1
     values = given.tolist() if isinstance(given, np.ndarray) else given
-    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
-        raise refusal(owner, field, given, "a list of numbers")
+    if not flat or not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
+        raise refusal(owner, field, given, allowed)
     return tuple(real(owner, f"{field}[{i}]", value) for i, value in enumerate(values))
 
 
@@ -444,7 +455,9 @@ def _matrix(field: str, given: object, size: int | None) -> FloatArray:
     least = _SINGULAR * values[-1] if field == "noise" else -_SYMMETRIC * max(values[-1], 0.0)
     if values[0] < least or not values[-1] >= 0 or (field == "noise" and values[0] <= 0):
         kind = "definite" if field == "noise" else "semidefinite"
+        hint = _SHRINK if abs(values[0]) < _ROUNDING * values[-1] else ""
         raise InvalidInput(
-            f"Covariances: {field} must be positive {kind}, got an eigenvalue of {values[0]:.6g}"
+            f"Covariances: {field} must be positive {kind}, got an eigenvalue of "
+            f"{values[0]:.6g}{hint}"
         )
     return matrix
