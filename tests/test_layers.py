@@ -22,9 +22,9 @@ ROOMS = {
         "showing whole_files numerics plugins provenance"
     ).split(),
     "model": (
-        "signals places noise covariances task weightings clouds envelopes losses cuts scores "
-        "compression geometry law preprocessing attention coloured classifiers vectorized names "
-        "protocol queries layout coloured_queries words"
+        "signals places noise covariances layout task weightings clouds envelopes losses cuts "
+        "scores compression geometry law preprocessing attention coloured classifiers vectorized "
+        "names protocol queries coloured_queries words"
     ).split(),
     "theory": (
         "query_spread coloured_alignment alignment saddle several newton several_capacity capacity "

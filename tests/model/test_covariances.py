@@ -156,7 +156,6 @@ COLOURED = [
         lambda task: st.predict(task, st.Pooled(), st.Protocol(), dim=100),
         lambda task: st.best_steps(task, st.Logistic(), 2.0),
         lambda task: st.alignment_rate(task, st.Protocol()),
-        lambda task: task.sample(3, 3, rng=0),
     ],
 )
 def test_what_is_made_for_white_noise_refuses_the_rest(task, ask):

@@ -71,6 +71,11 @@ class JointSpectrum:
         return bool(np.all(np.abs(self.signal - self.ratio * self.noise) <= 1e-14 * self.signal))
 
     @property
+    def has_spread(self) -> bool:
+        """Whether C is not Σ."""
+        return bool(np.any(self.signal != self.noise))
+
+    @property
     def is_white(self) -> bool:
         """Whether both are I."""
         return bool(np.all(self.noise == 1) and np.all(self.signal == 1))

@@ -28,6 +28,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from sparsetoken.model.covariances import JointSpectrum, Spread, TokenNoise, White
+from sparsetoken.model.layout import draw_layout
 from sparsetoken.model.noise import Gaussian, Noise, Shared
 from sparsetoken.model.places import checked_places, weighted_subsets
 from sparsetoken.model.signals import Continuous, Varying, varying
@@ -166,7 +167,7 @@ class Task:
     def has_spread(self) -> bool:
         """Whether signal tokens have another covariance than noise tokens, C ≠ Σ."""
         joint = self.joint_spectrum
-        return joint is None or bool(np.any(joint.signal != joint.noise))
+        return joint is None or joint.has_spread
 
     @property
     def varies(self) -> bool:
@@ -289,7 +290,9 @@ class Task:
     ) -> Sample:
         """Draw n labelled samples in dimension `dim`.
 
-        `signal` is the unit vector ξ; a uniformly random one is drawn when it is not given.
+        `signal` is the unit vector ξ; when it is not given a random one is drawn: uniformly, or
+        with its share of each eigenspace of the noise, whose eigenvectors the coordinates are
+        (those of the first eigenvalue first), or as `Covariances` say.
         Returns `Sample(labels (n,), tokens (n, L, d), places (n, L), signal (d,))`;
         the places of a negative sample are all False.
 
@@ -300,6 +303,9 @@ class Task:
         rng = np.random.default_rng(rng)
         n = whole("sample", "n", n, least=0)
         dim = whole("sample", "dim", dim, least=1)
+        layout = None if self.is_white else draw_layout(self.noise, self.signal_spread, dim, rng)
+        if signal is None and layout is not None:
+            signal = layout.signal
         if signal is None:
             signal = rng.standard_normal(dim)
             signal /= np.linalg.norm(signal)
@@ -309,12 +315,18 @@ class Task:
                 f"sample: signal must be a unit vector of shape ({dim},), got shape "
                 f"{signal.shape} and norm {np.linalg.norm(signal):g}"
             )
+        if layout is not None and not layout.suits(signal):
+            raise InvalidInput(
+                "sample: signal must lie in the noise as the task says (as `Sample.signal` of "
+                f"another sample does), got {in_short(self)} and another vector"
+            )
         labels = self.sample_labels(n, rng)
         strength, sparsity = self.sample_signals(n, rng)
         places = self.sample_places(n, rng, sparsity) & (labels > 0)[:, None]
-        require_white("sample", self)
         tokens = self.white_noise.draw((n, self.length, dim), rng)
         which, where = np.nonzero(places)
+        if layout is not None:
+            tokens = layout.coloured(tokens, which, where)
         tokens[which, where] += np.broadcast_to(strength, n)[which, None] * signal
         return Sample(labels, tokens, places, signal)
 
