@@ -141,6 +141,23 @@ def test_a_power_law_has_mean_one():
     assert steep.eigenvalues[1] / steep.eigenvalues[3] == pytest.approx(4.0)
 
 
+def test_fewer_eigenvalues_keep_means_and_shares():
+    spectrum = st.Spectrum((0.5, 4.0, 1.0, 2.0), (0.1, 0.3, 0.4, 0.2), (0.4, 0.3, 0.2, 0.1))
+    task = st.Task(5, 1, 2.0, noise=spectrum, signal_spread=(1.0, 2.0, 3.0, 4.0))
+    few = task.for_dim(2)
+    assert few.noise.eigenvalues == pytest.approx((2 * (0.3 * 4 + 0.2 * 2), 2 * (0.4 + 0.05)))
+    assert few.noise.signal_share == pytest.approx((0.4, 0.6)) and few.noise.density == (0.5, 0.5)
+    assert few.signal_spread == pytest.approx((2 * (0.6 + 0.8), 2 * (1.2 + 0.1)))
+    assert task.for_dim(4) is task and few.noise.counts(2).tolist() == [1, 1]
+    law = st.Task(5, 1, 2.0, noise=st.Spectrum.power_law(0.8), signal_spread=2.0)
+    for dim in (1, 7, 50, 99):
+        fewer = law.for_dim(dim)
+        assert fewer.noise.mean_variance == pytest.approx(1.0) and fewer.signal_spread == 2.0
+        assert fewer.noise.counts(dim).tolist() == [1] * dim
+    lone = st.Task(5, 1, 2.0, noise=st.Spectrum((1.0, 9.0), (1.0, 0.0), (0.5, 0.5)))
+    assert lone.for_dim(1) is lone
+
+
 COLOURED = [
     st.Task(6, 1, 3.0, noise=SPECTRUM),
     st.Task(6, 1, 3.0, signal_spread=4.0),

@@ -75,6 +75,24 @@ class JointSpectrum:
         """Whether C is not Σ."""
         return bool(np.any(self.signal != self.noise))
 
+    def merged(self, atoms: int) -> JointSpectrum:
+        """So many of equal density, each the mean over its part of it, the loudest first.
+
+        Of atoms of density 0 nothing is kept.
+
+        >>> few = Spectrum((1.0, 2.0, 6.0), None, (0.1, 0.2, 0.7)).joint(None).merged(2)
+        >>> few.noise.round(3).tolist(), few.share.round(3).tolist()
+        ([4.667, 1.333], [0.8, 0.2])
+        """
+        order = np.argsort(-self.noise, kind="stable")
+        density = self.density[order]
+        stop, edges = np.cumsum(density), np.arange(atoms + 1) / atoms
+        low = np.maximum(edges[:-1, None], stop - density)
+        parts = np.maximum(np.minimum(edges[1:, None], stop) - low, 0.0)  # (new, old), of density
+        noise, signal = (atoms * (parts @ x[order]) for x in (self.noise, self.signal))
+        share = parts @ (self.share[order] / np.where(density > 0, density, 1.0))
+        return JointSpectrum(noise, signal, np.full(atoms, 1 / atoms), share / share.sum())
+
     @property
     def is_white(self) -> bool:
         """Whether both are I."""
@@ -241,7 +259,8 @@ class Spectrum(TokenNoise):
         if np.any((counts == 0) & (np.array(self.signal_share) > 0)):
             raise InvalidInput(
                 f"Spectrum: dim must be at least {np.count_nonzero(self.signal_share)} (one "
-                f"coordinate for each eigenvalue with a share of the signal), got {dim}"
+                "coordinate for each eigenvalue with a share of the signal; `Task.for_dim` makes "
+                f"them fewer), got {dim}"
             )
         return counts
 

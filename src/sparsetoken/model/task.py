@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from sparsetoken.model.covariances import JointSpectrum, Spread, TokenNoise, White
+from sparsetoken.model.covariances import JointSpectrum, Spectrum, Spread, TokenNoise, White
 from sparsetoken.model.layout import draw_layout
 from sparsetoken.model.noise import Gaussian, Noise, Shared
 from sparsetoken.model.places import checked_places, weighted_subsets
@@ -200,6 +200,30 @@ class Task:
         return Signals(
             np.repeat(thetas, len(ones)), np.tile(ones, len(thetas)), np.outer(p, q).ravel()
         )
+
+    def for_dim(self, dim: int) -> Task:
+        """The same in `dim` dimensions, where a spectrum has more eigenvalues than coordinates.
+
+        It then has one for each coordinate: the mean over a dim-th of the density, neighbours in
+        size together, with their share of the signal. Otherwise, and where the signal lies in
+        directions of no density, the task is as it is.
+
+        >>> from sparsetoken.model.covariances import Spectrum
+        >>> Task(10, 1, 5.0, noise=Spectrum((1.0, 3.0, 5.0, 7.0))).for_dim(2).noise.eigenvalues
+        (6.0, 2.0)
+        """
+        noise = self.noise
+        if not isinstance(noise, Spectrum) or np.count_nonzero(noise.signal_share) <= dim:
+            return self
+        joint = noise.joint(self.signal_spread)
+        assert joint is not None
+        if np.any(joint.share[joint.density == 0]):
+            return self
+        few = joint.merged(dim)
+        values = (tuple(value.tolist()) for value in (few.noise, few.density, few.share))
+        spread = self.signal_spread
+        spread = tuple(few.signal.tolist()) if isinstance(spread, tuple) else spread
+        return replace(self, noise=Spectrum(*values), signal_spread=spread)
 
     def weakened(self, factor: float) -> Task:
         """The same with its strengths times a factor above 0."""
