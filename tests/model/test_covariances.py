@@ -169,7 +169,6 @@ COLOURED = [
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda task: st.plan(task, dim=100, samples=500),
         lambda task: st.predict(task, st.Pooled(), st.Protocol(), dim=100),
         lambda task: st.best_steps(task, st.Logistic(), 2.0),
         lambda task: st.alignment_rate(task, st.Protocol()),
@@ -178,6 +177,14 @@ COLOURED = [
 def test_what_is_made_for_white_noise_refuses_the_rest(task, ask):
     with pytest.raises(st.InvalidInput, match="must have white noise and a signal without"):
         ask(task)
+
+
+@pytest.mark.parametrize("task", COLOURED[1:])
+def test_a_plan_refuses_a_spread_and_says_what_knows_it(task):
+    words = "signal tokens must have the covariance of the noise .* use predict, .* and simulate"
+    with pytest.raises(st.InvalidInput, match=words) as caught:
+        st.plan(task, dim=100, samples=500)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_query_learned_on_coloured_noise_is_not_frozen_to_two_numbers():
