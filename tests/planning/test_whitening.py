@@ -69,7 +69,9 @@ def test_whether_a_shrinkage_would_do_better_is_a_sentence():
     )
     full = shrunk._replace(shrinkage=0.0, test_error=shrunk.white)
     whitening = Whitening(ASKED, 1.5, full)
-    assert whitening_words(whitening).endswith("No shrinkage would do better in many dimensions.")
+    assert whitening_words(whitening).endswith(
+        "trained in the same way, no shrinkage would do better."
+    )
 
 
 def test_matrices_are_planned_in_their_own_dimension():

@@ -113,7 +113,9 @@ def whitening_words(whitening: Whitening) -> str:
     if best is None:
         return f"{words}."
     if not best.shrinkage > 0 or not best.white > best.test_error:
-        return f"{words}. No shrinkage would do better in many dimensions."
+        return (
+            f"{words}. In many dimensions, trained in the same way, no shrinkage would do better."
+        )
     return (
         f"{words}. In many dimensions, trained in the same way, a shrinkage of "
         f"{best.shrinkage:.2g} would do better: test error {best.test_error:.4g} instead of "
