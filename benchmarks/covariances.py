@@ -37,31 +37,36 @@ def random_covariance(rng, dim):
     return turn * (values / values.mean()) @ turn.T
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dim", type=int, default=500)
-    parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
+def noises_of(dim):
+    """Fields of a task by name; matrices in `dim` dimensions."""
     rng = np.random.default_rng(0)
-    matrices = [random_covariance(rng, options.dim) for _ in range(2)]
+    matrices = [random_covariance(rng, dim) for _ in range(2)]
     several = tuple(np.exp(rng.normal(size=100)).tolist())
     law = st.Spectrum.power_law
-    noises = {
+    return {
         "white": {},
         "1 atom": {"noise": st.Spectrum((1.0001,))},
         "100 atoms": {"noise": law(1.0, 100)},
         "1000 atoms": {"noise": law(1.0, 1000)},
         "100 atoms, a spread": {"noise": law(1.0, 100), "signal_spread": several},
-        f"matrices, d = {options.dim}": {
-            "noise": st.Covariances(*matrices, rng.standard_normal(options.dim))
-        },
+        f"matrices, d = {dim}": {"noise": st.Covariances(*matrices, rng.standard_normal(dim))},
     }
+
+
+def law_of(fields):
+    return FROZEN.law(st.Task(6, 2, 3.0, 0.4, **fields))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dim", type=int, default=500)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
     for loss in (st.Square(), st.Logistic()):
         usual = None
-        for name, fields in noises.items():
-            task = st.Task(6, 2, 3.0, 0.4, **fields)
+        for name, fields in noises_of(options.dim).items():
             repeats = options.repeats if name.startswith(("white", "1")) else 1
-            seconds, evaluations = least_seconds(FROZEN.law(task), loss, repeats)
+            seconds, evaluations = least_seconds(law_of(fields), loss, repeats)
             usual = usual or seconds
             cost = f"{seconds:8.3f} s {seconds / usual:7.2f} x {evaluations:5d} evaluations"
             print(f"{loss!r:12} {name:20} {cost}")

@@ -22,9 +22,9 @@ ROOMS = {
         "showing whole_files numerics plugins provenance"
     ).split(),
     "model": (
-        "signals places noise covariances task weightings clouds envelopes losses cuts scores "
-        "compression geometry law preprocessing attention coloured classifiers vectorized names "
-        "protocol queries layout coloured_queries words"
+        "signals places noise covariances layout task weightings clouds envelopes losses cuts "
+        "scores compression geometry law preprocessing attention coloured classifiers vectorized "
+        "names protocol queries coloured_queries words"
     ).split(),
     "theory": (
         "query_spread coloured_alignment alignment saddle several newton several_capacity capacity "
@@ -52,7 +52,7 @@ ROOMS = {
     ).split(),
     "reproduction": "claim report reproduce".split(),
     "planning": (
-        "learners metrics ridges tuning reuse unknowns report advice floors plan outlook"
+        "learners metrics ridges tuning reuse unknowns whitening report advice floors plan outlook"
     ).split(),
     "bags": (
         "stacks summary bags labels walking source groups merging leakage intervals repeats "

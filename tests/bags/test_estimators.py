@@ -54,6 +54,9 @@ def test_weights_are_repetitions_where_nothing_is_held_out(kind):
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+LOUD = st.Spectrum((0.2, 1.0, 4.0), (0.4, 0.4, 0.2))
+
+
 def expected_error(task, n, dim, sharpness, ridge):
     """The theory of half the samples for the query, half for the readout."""
     half = n / 2 / dim
@@ -89,6 +92,23 @@ def test_the_theory_predicts_the_estimator(task, n, dim, sharpness, ridge, colou
         errors.append(1 - classifier.score(test.tokens @ mixing + shift, test.labels))
     standard_error = np.std(errors, ddof=1) / np.sqrt(len(errors))
     expected = expected_error(task, n, dim, sharpness, ridge)
+    assert abs(np.mean(errors) - expected) < 4 * standard_error
+    assert standard_error < 0.1 * expected
+
+
+def test_the_theory_of_whitened_tokens_predicts_the_estimator_on_coloured_bags():
+    task, n, dim, sharpness, ridge = st.Task(8, 1, 2.5, noise=LOUD), 1000, 80, 1.0, 0.1
+    errors = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        train = task.sample(n, dim, rng)
+        test = task.sample(4000, dim, rng, signal=train.signal)
+        classifier = st.AttentionClassifier(
+            reuse="split", sharpness=sharpness, ridge=ridge, calibrate=False
+        ).fit(train.tokens, train.labels)
+        errors.append(1 - classifier.score(test.tokens, test.labels))
+    standard_error = np.std(errors, ddof=1) / np.sqrt(len(errors))
+    expected = expected_error(st.whitened(task), n, dim, sharpness, ridge)
     assert abs(np.mean(errors) - expected) < 4 * standard_error
     assert standard_error < 0.1 * expected
 

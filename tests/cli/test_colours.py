@@ -65,6 +65,20 @@ def test_a_power_law(capsys):
     assert code == 0 and errors["pooled"] == pytest.approx(st.oracle_error(task, st.Pooled()))
 
 
+def test_a_power_law_in_fewer_dimensions_than_it_has_eigenvalues(capsys):
+    own = ["--power-law", "0.8", "--json", "--dim", "20"]
+    code, out, err = run(capsys, "simulate", *TASK, *own, "--classifiers", "pooled")
+    rows = {row["quantity"]: row for row in json.loads(out)}
+    task = st.Task(5, 1, 4.0, noise=st.Spectrum.power_law(0.8)).for_dim(20)
+    wanted = st.predict(task, st.Pooled(), st.Protocol())
+    assert code == 0 and rows["test_error"]["theory"] == pytest.approx(wanted.test_error, rel=1e-6)
+    assert err.count("neighbours are averaged") == 1
+    code, out, _ = run(capsys, "oracle", *TASK, *own, "--signal-spread", "2")
+    errors = {row["classifier"]: row["error"] for row in json.loads(out)}
+    spread = st.Task(5, 1, 4.0, noise=st.Spectrum.power_law(0.8), signal_spread=2.0).for_dim(20)
+    assert code == 0 and errors["bayes"] == pytest.approx(st.bayes_error(spread, dim=20))
+
+
 @pytest.mark.parametrize("content", [
     "eigenvalue,density\n0.25,0.5\n4\n", "eigenvalue\nloud\n", "", "size\n1.0\n",
 ])  # fmt: skip

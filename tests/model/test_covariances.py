@@ -13,6 +13,7 @@ from sparsetoken.studies.questions import units_of
 
 SPECTRUM = st.Spectrum((0.2, 1.0, 4.0), (0.5, 0.35, 0.15), (0.1, 0.2, 0.7))
 EYE = np.eye(3)
+DEFICIENT = np.cov(np.random.default_rng(0).standard_normal((3, 3)))  # of three tokens
 KEY = "6122287941cff3cb"  # of a cell, as it was before there were covariances
 
 
@@ -44,6 +45,14 @@ def random_covariance(dim: int, seed: int) -> np.ndarray:
         (lambda: st.Covariances(np.nan * EYE, None, [1, 0, 0]), "noise must be finite"),
         (lambda: st.Covariances("a", None, [1, 0, 0]), "noise must be an array of numbers"),
         (lambda: st.Task(5, 1, 2.0, noise=1.0), r"noise must be White\(\), a Spectrum or"),
+        (lambda: st.Task(5, 1, 2.0, noise=EYE), r"got an array of shape \(3, 3\)$"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread=EYE), "signal_spread must be a number or a tup"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread=EYE), r"got an array of shape \(3, 3\)$"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread=SPECTRUM), "a number or a tuple .* got Spectrum"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread="2"), "a number or a tuple of numbers"),
+        (lambda: st.Task(5, 1, 2.0, signal_spread=True), "a number or a tuple of numbers"),
+        (lambda: st.Spectrum(EYE), r"eigenvalues must be a list of numbers, got an array of shape"),
+        (lambda: st.Covariances(DEFICIENT, None, [1, 0, 0]), r"an eigenvalue of .*: shrink it"),
         (lambda: st.Task(5, 1, 2.0, signal_spread=-1.0), "signal_spread must be a number at least"),
         (lambda: st.Task(5, 1, 2.0, signal_spread=(1.0, 2.0)), "a number or 1 of them"),
         (lambda: st.Task(5, 1, 2.0, noise=SPECTRUM, signal_spread=(1.0,)), "a number or 3 of them"),
@@ -132,6 +141,23 @@ def test_a_power_law_has_mean_one():
     assert steep.eigenvalues[1] / steep.eigenvalues[3] == pytest.approx(4.0)
 
 
+def test_fewer_eigenvalues_keep_means_and_shares():
+    spectrum = st.Spectrum((0.5, 4.0, 1.0, 2.0), (0.1, 0.3, 0.4, 0.2), (0.4, 0.3, 0.2, 0.1))
+    task = st.Task(5, 1, 2.0, noise=spectrum, signal_spread=(1.0, 2.0, 3.0, 4.0))
+    few = task.for_dim(2)
+    assert few.noise.eigenvalues == pytest.approx((2 * (0.3 * 4 + 0.2 * 2), 2 * (0.4 + 0.05)))
+    assert few.noise.signal_share == pytest.approx((0.4, 0.6)) and few.noise.density == (0.5, 0.5)
+    assert few.signal_spread == pytest.approx((2 * (0.6 + 0.8), 2 * (1.2 + 0.1)))
+    assert task.for_dim(4) is task and few.noise.counts(2).tolist() == [1, 1]
+    law = st.Task(5, 1, 2.0, noise=st.Spectrum.power_law(0.8), signal_spread=2.0)
+    for dim in (1, 7, 50, 99):
+        fewer = law.for_dim(dim)
+        assert fewer.noise.mean_variance == pytest.approx(1.0) and fewer.signal_spread == 2.0
+        assert fewer.noise.counts(dim).tolist() == [1] * dim
+    lone = st.Task(5, 1, 2.0, noise=st.Spectrum((1.0, 9.0), (1.0, 0.0), (0.5, 0.5)))
+    assert lone.for_dim(1) is lone
+
+
 COLOURED = [
     st.Task(6, 1, 3.0, noise=SPECTRUM),
     st.Task(6, 1, 3.0, signal_spread=4.0),
@@ -143,16 +169,22 @@ COLOURED = [
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda task: st.plan(task, dim=100, samples=500),
         lambda task: st.predict(task, st.Pooled(), st.Protocol(), dim=100),
         lambda task: st.best_steps(task, st.Logistic(), 2.0),
         lambda task: st.alignment_rate(task, st.Protocol()),
-        lambda task: task.sample(3, 3, rng=0),
     ],
 )
 def test_what_is_made_for_white_noise_refuses_the_rest(task, ask):
     with pytest.raises(st.InvalidInput, match="must have white noise and a signal without"):
         ask(task)
+
+
+@pytest.mark.parametrize("task", COLOURED[1:])
+def test_a_plan_refuses_a_spread_and_says_what_knows_it(task):
+    words = "signal tokens must have the covariance of the noise .* use predict, .* and simulate"
+    with pytest.raises(st.InvalidInput, match=words) as caught:
+        st.plan(task, dim=100, samples=500)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_query_learned_on_coloured_noise_is_not_frozen_to_two_numbers():

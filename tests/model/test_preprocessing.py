@@ -20,6 +20,43 @@ def test_full_whitening_leaves_white_noise():
     np.testing.assert_allclose(spread.signal_spread, (5.0, 1.0, 0.5))
 
 
+@pytest.mark.parametrize("atoms", [1, 20, 100])
+@pytest.mark.parametrize("exponent", [0.3, 0.8, 1.0, 1.7])
+@pytest.mark.parametrize("spread", [None, 3.0])
+def test_a_whitened_power_law_is_white_to_the_last_digit(exponent, atoms, spread):
+    noise = st.Spectrum.power_law(exponent, atoms)
+    task = st.whitened(st.Task(6, 2, 3.0, noise=noise, signal_spread=spread))
+    assert task.noise == st.White() and task.signal_spread == spread
+    assert task.strength == pytest.approx(3 * np.sqrt(np.mean(1 / np.array(noise.eigenvalues))))
+    if spread is not None:  # written as eigenvalues, it is the same
+        eigenvalues = [spread * value for value in noise.eigenvalues]
+        other = st.whitened(st.Task(6, 2, 3.0, noise=noise, signal_spread=eigenvalues))
+        assert other.noise == st.White() and other.signal_spread == pytest.approx(spread)
+
+
+@pytest.mark.parametrize("dim", [2, 9, 40])
+@pytest.mark.parametrize("ratio", [None, 1.0, 3.0])
+def test_whitened_matrices_are_white_to_the_last_digit(dim, ratio):
+    rng = np.random.default_rng(dim)
+    factor = rng.standard_normal((dim, 2 * dim))
+    noise = factor @ factor.T / dim
+    signal = None if ratio is None else ratio * noise
+    task = st.Task(6, 2, 3.0, noise=st.Covariances(noise, signal, rng.standard_normal(dim)))
+    after = st.whitened(task)
+    joint = after.joint_spectrum
+    assert np.all(joint.noise == 1) and after.is_white == (ratio != 3.0)
+    np.testing.assert_allclose(joint.signal, ratio or 1.0)
+    assert joint.is_proportional
+    xi = task.noise.mean
+    assert after.strength == pytest.approx(3 * np.sqrt(xi @ np.linalg.solve(noise, xi)))
+
+
+def test_what_is_whitened_is_as_fast_and_as_free_in_its_size_as_white_noise():
+    task = st.whitened(st.Task(6, 2, 3.0, noise=st.Spectrum.power_law(0.8)))
+    run = st.simulate(task, st.Pooled(), st.Protocol(), dim=20, repeats=1)
+    assert run.status == ("ok",) and st.bayes_error(task) < st.oracle_error(task, st.Pooled())
+
+
 def test_no_whitening_is_a_matter_of_units():
     task = st.Task(6, 2, 3.0, noise=SPECTRUM, signal_spread=2.0)
     other = st.whitened(task, shrinkage=1.0)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sparsetoken import Task
+from sparsetoken import Covariances, Spectrum, Task
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -83,6 +83,51 @@ def test_the_same_seed_gives_the_same_sample_and_a_given_signal_is_used():
         task.sample(10, 0, rng=1)
     with pytest.raises(InvalidInput, match="n must be"):
         task.sample(-1, 2, rng=1)
+
+
+ROTATED = np.linalg.qr(np.random.default_rng(4).standard_normal((4, 4)))[0]
+NOISES = {
+    "a spread": dict(signal_spread=3.0),
+    "a spectrum": dict(noise=Spectrum((4.0, 0.5), (0.25, 0.75), (0.9, 0.1))),
+    "both": dict(noise=Spectrum((4.0, 0.5), (0.25, 0.75)), signal_spread=(0.5, 2.0)),
+    "matrices": dict(
+        noise=Covariances(np.diag([1.0, 2, 3, 4]), ROTATED * [1, 2, 1, 0.5] @ ROTATED.T, np.ones(4))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_tokens_of_a_sample_have_the_covariances_of_the_task(name):
+    n, dim = 40_000, 4
+    task = Task(length=2, sparsity=1, strength=2.0, **NOISES[name])
+    _, tokens, places, signal = task.sample(n, dim, rng=6)
+    if name == "matrices":
+        expected = task.noise.noise, task.noise.signal
+        assert np.allclose(signal, task.noise.mean)
+    else:
+        joint, counts = task.joint_spectrum, task.noise.counts(dim)
+        expected = [np.diag(np.repeat(x, counts)) for x in (joint.noise, joint.signal)]
+        shares = np.add.reduceat(signal**2, np.cumsum(counts) - counts)
+        np.testing.assert_allclose(shares, joint.share)
+    for carries, covariance in zip((~places, places), expected, strict=True):
+        drawn = tokens[carries]
+        found, own = np.cov(drawn.T), np.diag(covariance)
+        error = np.sqrt((np.outer(own, own) + covariance**2) / len(drawn))
+        assert np.all(np.abs(found - covariance) < 5 * error)
+        mean = 2.0 * signal * carries[places].any()
+        assert np.all(np.abs(drawn.mean(axis=0) - mean) < 5 * np.sqrt(own / len(drawn)))
+    again = task.sample(10, dim, rng=7, signal=signal)
+    assert np.array_equal(again.signal, signal)
+    if name != "a spread":  # there every direction is as good
+        with pytest.raises(InvalidInput, match="signal must lie in the noise as the task says"):
+            task.sample(10, dim, rng=7, signal=np.eye(4)[3])
+
+
+def test_tokens_of_coloured_noise_share_what_they_share():
+    task = Task(2, 1, 0.0, token_correlation=0.6, noise=Spectrum((4.0, 0.5)))
+    tokens = task.sample(40_000, 2, rng=1).tokens
+    across = np.mean(tokens[:, 0] * tokens[:, 1], axis=0)
+    np.testing.assert_allclose(across, [2.4, 0.3], rtol=0.05)
 
 
 @pytest.mark.parametrize("weights", [None, (5, 1, 1, 1, 2), (1, 0, 2, 3, 0.5)])

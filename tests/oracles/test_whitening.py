@@ -70,7 +70,7 @@ def test_no_readout_of_the_mean_token_beats_the_oracle_of_mean_pooling():
 
 def test_mean_pooling_with_matrices_and_their_spectrum():
     task = replace(TASK, signal_spread=(2.0, 0.5, 3.0))
-    layout = draw_layout(task, 20, np.random.default_rng(0))
+    layout = draw_layout(task.noise, task.signal_spread, 20, np.random.default_rng(0))
     turn = np.linalg.qr(np.random.default_rng(1).standard_normal((20, 20)))[0]
     noise, signal = (turn @ np.diag(root**2) @ turn.T for root in layout.roots)
     turned = st.Covariances((noise + noise.T) / 2, (signal + signal.T) / 2, turn @ layout.signal)
@@ -87,7 +87,7 @@ def test_the_test_of_a_spread_against_densities(kind):
     if kind == "matrices":
         task = st.Task(3, 1, 1.0, 0.4, noise=matrices(5))
     rng, n = np.random.default_rng(3), 6000
-    layout = draw_layout(task, 5, rng)
+    layout = draw_layout(task.noise, task.signal_spread, 5, rng)
     roots = [np.diag(root) if root.ndim == 1 else root for root in layout.roots]
     losses = []
     for positive, share in ((True, 0.4), (False, 0.6)):

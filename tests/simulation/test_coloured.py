@@ -66,7 +66,7 @@ def compare(ours, theirs, name):
 @pytest.mark.parametrize("name", ["spectrum, spread", "matrices"])
 def test_tokens_have_their_covariances(name):
     task = TASKS[name]
-    layout = draw_layout(task, DIM, np.random.default_rng(1))
+    layout = draw_layout(task.noise, task.signal_spread, DIM, np.random.default_rng(1))
     labels, tokens = tokens_of(task, layout, 12_000, 2)
     roots = [np.diag(root) if root.ndim == 1 else root for root in layout.roots]
     noise = tokens[labels < 0].reshape(-1, DIM)
@@ -83,13 +83,13 @@ def test_tokens_have_their_covariances(name):
 
 def test_a_layout_has_the_shares_of_its_task():
     task = TASKS["spectrum, spread"]
-    layout = draw_layout(task, 101, np.random.default_rng(0))
+    layout = draw_layout(task.noise, task.signal_spread, 101, np.random.default_rng(0))
     assert layout.counts.tolist() == SPECTRUM.counts(101).tolist() and layout.counts.sum() == 101
     groups = np.split(layout.signal**2, np.cumsum(layout.counts)[:-1])
     np.testing.assert_allclose([group.sum() for group in groups], SPECTRUM.signal_share, atol=1e-12)
     squares = np.unique(np.round(layout.noise_root**2, 12)).tolist()
     assert squares == [0.3, 1.0, 3.0] and layout.signal_root[-1] ** 2 == pytest.approx(0.5)
-    white = draw_layout(st.Task(3, 1, 1.0, signal_spread=2.0), 5, np.random.default_rng(0))
+    white = draw_layout(st.White(), 2.0, 5, np.random.default_rng(0))
     assert white.has_spread and white.signal_root.tolist() == [2**0.5] * 5
 
 
@@ -97,7 +97,7 @@ def test_a_layout_has_the_shares_of_its_task():
 def test_a_frame_keeps_lengths_and_products(name):
     task = TASKS[name]
     rng = np.random.default_rng(3)
-    layout = draw_layout(task, DIM, rng)
+    layout = draw_layout(task.noise, task.signal_spread, DIM, rng)
     query = rng.standard_normal(DIM)
     frame = coloured.frame_of(layout, query)
     assert frame.signal @ frame.signal == pytest.approx(1)
@@ -132,7 +132,7 @@ def test_the_query_alone(name, loss):
         task = st.Task(3, 1, 2.5, 0.4, noise=matrices(4))
     protocol = st.Protocol(query_samples=4.0, loss=loss)
     rng = np.random.default_rng(5)
-    layout = draw_layout(task, 4, rng)
+    layout = draw_layout(task.noise, task.signal_spread, 4, rng)
     ours = np.array([draw_query_vector(task, protocol, layout, 12, rng) for _ in range(3000)])
     theirs = np.array([
         plain.learn_query(*tokens_of(task, layout, 12, seed), protocol) for seed in range(3000)
@@ -175,7 +175,7 @@ def test_reduced_and_tokens(kind, name):
 def test_a_spectrum_and_its_turned_matrices_have_one_law():
     """Eigenvalues as atoms, and the same as matrices in another basis."""
     task = TASKS["spectrum, spread"]
-    layout = draw_layout(task, DIM, np.random.default_rng(7))
+    layout = draw_layout(task.noise, task.signal_spread, DIM, np.random.default_rng(7))
     turn = np.linalg.qr(np.random.default_rng(8).standard_normal((DIM, DIM)))[0]
     noise, signal = (turn @ np.diag(root**2) @ turn.T for root in layout.roots)
     turned = st.Covariances((noise + noise.T) / 2, (signal + signal.T) / 2, turn @ layout.signal)

@@ -54,3 +54,14 @@ def test_oracles_in_a_sweep():
     # the strength of the task is not what is asked for
     other = st.OracleCell(replace(TASK, strength=1.0), st.Pooled(), 0.05)
     assert other.units()[0].key == cells[3].units()[0].key
+
+
+def test_the_bayes_error_of_a_spread_in_a_sweep_has_a_dimension():
+    task = replace(TASK, signal_spread=3.0)
+    cells = [st.OracleCell(task, dim=dim) for dim in (None, 4, 8)]
+    table = st.sweep(cells)
+    assert table.best_error[0] == 0 < table.best_error[2] < table.best_error[1]
+    assert table.best_error[1] == pytest.approx(st.bayes_error(task, dim=4), rel=1e-9)
+    assert table.key.is_unique and table.dim.tolist()[1:] == [4, 8]
+    with pytest.raises(InvalidInput, match="dim must be a whole number of at least 1"):
+        st.OracleCell(task, dim=0)

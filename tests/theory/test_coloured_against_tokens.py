@@ -1,4 +1,4 @@
-"""Theory against tokens over spectra and spreads: 60 random settings.
+"""Theory against tokens over spectra and spreads: 60 random settings; matrices, weightings.
 
 Spectra from flat to 1/k² of 1 to 200 atoms, signals that are points, as wide as the noise, or
 clouds of another shape, all classifiers and losses, learned and frozen queries. Every comparison
@@ -63,8 +63,7 @@ def setting(seed):
     return task, classifier, protocol, int(rng.choice([300, 400, 500, 600]))
 
 
-def compare(seed):
-    task, classifier, protocol, dim = setting(seed)
+def compare(task, classifier, protocol, dim, seed):
     prediction = st.predict(task, classifier, protocol)
     run = st.simulate(task, classifier, protocol, dim, 6, seed, "tokens", test_samples=4000)
     for name in ("test_error", "train_error", "train_loss"):
@@ -77,13 +76,13 @@ def compare(seed):
 
 @pytest.mark.parametrize("seed", QUICK)
 def test_quick_settings(seed):
-    compare(seed)
+    compare(*setting(seed), seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [seed for seed in range(SETTINGS) if seed not in QUICK])
 def test_random_settings(seed):
-    compare(seed)
+    compare(*setting(seed), seed)
 
 
 def test_the_settings_cover_what_they_should():
@@ -96,3 +95,49 @@ def test_the_settings_cover_what_they_should():
     assert sum(task.has_spread for task in tasks) > 30
     assert sum(not task.joint_spectrum.is_proportional for task in tasks) > 12
     assert sum(one.learns_query for one in classifiers) > 10
+
+
+LOUD = st.Spectrum((0.3, 1.0, 4.0), (0.5, 0.3, 0.2), (0.2, 0.3, 0.5))
+MIXED = st.Task(5, 2, 4.0, 0.4, noise=LOUD, signal_spread=(2.0, 0.5, 6.0))
+PLAIN = st.Protocol(3.0, 3.0, ridge=0.02, query_step=3.0)
+
+
+def with_matrices(dim):
+    """A task whose covariances have no eigenvectors in common."""
+    rng = np.random.default_rng(11)
+    matrices = []
+    for scale in (1.0, 3.0):
+        turn = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+        values = np.exp(rng.normal(size=dim))
+        matrices.append(turn * (scale * values / values.mean()) @ turn.T)
+    noise = st.Covariances(
+        *(0.5 * (matrix + matrix.T) for matrix in matrices), rng.normal(size=dim)
+    )
+    assert noise.joint(None) is None
+    return st.Task(5, 1, 4.0, 0.4, noise=noise)
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        st.Attention(0.8, 1.0),
+        st.Pooled(),
+        pytest.param(st.Attention(), marks=pytest.mark.slow),
+        pytest.param(st.Vectorized(), marks=pytest.mark.slow),
+    ],
+)
+def test_matrices_that_do_not_commute(classifier):
+    compare(with_matrices(300), classifier, PLAIN, 300, 1)
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        st.Attention(0.8, 1.0, st.TopK(2)),
+        pytest.param(st.Attention(weighting=st.TopK(2)), marks=pytest.mark.slow),
+        pytest.param(st.Attention(weighting=st.Sparsemax()), marks=pytest.mark.slow),
+        pytest.param(st.Attention(0.8, 1.0, st.HardMax()), marks=pytest.mark.slow),
+    ],
+)
+def test_other_weightings_of_coloured_tokens(classifier):
+    compare(MIXED, classifier, PLAIN, 300, 1)

@@ -114,3 +114,16 @@ def test_the_query_that_tokens_teach(task, protocol):
 @pytest.mark.parametrize(("task", "protocol"), SETTINGS)
 def test_the_query_that_many_tokens_teach(task, protocol):
     check_against_tokens(task, protocol, dim=1000, repeats=60)
+
+
+def test_a_query_prints_itself_in_a_line():
+    task = st.Task(10, 1, 5.0, noise=st.Spectrum.power_law(1.0, 1000))
+    query = st.align(task, st.Protocol())
+    assert repr(query).startswith(f"ColouredQuery(overlap={query.overlap:.6g}, norm=")
+    assert repr(query).endswith(f"cosine={query.cosine:.6g}, 1000 atoms)")
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal((2, 9, 20))
+    noise, signal = factors @ factors.swapaxes(1, 2) / 20
+    matrices = st.Covariances(noise, signal, np.ones(9))
+    query = st.align(st.Task(10, 1, 5.0, noise=matrices), st.Protocol())
+    assert repr(query).startswith("MatrixQuery(overlap=") and repr(query).endswith("dim=9)")

@@ -76,3 +76,32 @@ def test_without_a_ridge_separable_data_are_refused():
     assert st.solve(law, st.Logistic(), 0.0, 1.2 * threshold).residual < 1e-9
     with pytest.raises(st.NoMinimiserError, match="separability threshold"):
         st.solve(law, st.Logistic(), 0.0, 0.9 * threshold)
+
+
+def with_matrices(dim, rotation=None):
+    rng = np.random.default_rng(5)
+    factors = rng.standard_normal((2, dim, 2 * dim))
+    noise, signal = factors @ factors.swapaxes(1, 2) / (2 * dim)
+    xi, turn = rng.standard_normal(dim), np.eye(dim) if rotation is None else rotation
+    turned = [turn @ matrix @ turn.T for matrix in (noise, 3 * signal)]
+    covariances = st.Covariances(*(0.5 * (x + x.T) for x in turned), turn @ xi)
+    assert covariances.joint(None) is None
+    return st.Task(6, 2, 3.0, 0.4, noise=covariances)
+
+
+@pytest.mark.parametrize("classifier", LINEAR)
+def test_matrices_separate_what_their_spectrum_separates_once_whitened(classifier):
+    """Whitened, C and I commute: capacity by matrices against that by a joint spectrum."""
+    asked = with_matrices(20)
+    spectral = st.whitened(asked)
+    assert spectral.joint_spectrum is not None
+    usual, found = st.capacity(spectral, classifier), st.capacity(asked, classifier)
+    assert found == pytest.approx(usual, rel=1e-6)
+
+
+@pytest.mark.parametrize("classifier", [st.Pooled(), FROZEN])
+def test_the_capacity_of_matrices_does_not_depend_on_the_axes(classifier):
+    rotation = np.linalg.qr(np.random.default_rng(6).standard_normal((20, 20)))[0]
+    usual = st.capacity(with_matrices(20), classifier)
+    found = st.capacity(with_matrices(20, rotation), classifier)
+    assert found == pytest.approx(usual, rel=1e-6)

@@ -6,7 +6,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import sparsetoken as st
@@ -57,6 +57,14 @@ class Trained:
                 note(f"{name} is left out: {why}")
                 del made[name]
         return made
+
+
+def _for_dim(task: st.Task, dim: int | None) -> st.Task:
+    """The task with no more eigenvalues than dimensions, and a note of that."""
+    fewer = task if dim is None else task.for_dim(dim)
+    if fewer is not task:
+        note(f"dim {dim} has room for {dim} eigenvalues of the noise: neighbours are averaged")
+    return fewer
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,9 @@ class Simulate(Question):
     """No progress bar on standard error."""
 
     def rows(self) -> Iterator[Row]:
+        yield from replace(self, task=_for_dim(self.task, self.dim))._rows()
+
+    def _rows(self) -> Iterator[Row]:
         noise = None
         if self.noise is not None:
             noise = white_noise("simulate", self.noise, self.noise_shape)
@@ -304,7 +315,8 @@ class Oracle(Question):
 
     def _row(self, name: str, classifier: Classifier | None) -> Row:
         if classifier is None:
-            best = st.bayes_error(self.task, dim=self.dim, seed=self.seed)
+            task = _for_dim(self.task, self.dim)
+            best = st.bayes_error(task, dim=self.dim, seed=self.seed)
         else:
             best = st.oracle_error(self.task, classifier, seed=self.seed)
         row = {"classifier": name, "error": float(best), "standard_error": best.standard_error}

@@ -38,7 +38,7 @@ _TWO = np.array([[False, True, True], [True, False, True]])  # Σq/σ₀ is off 
 _LEAST_SCALE, _LEAST_VALUE = 1e-4, 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ShapedQuery:
     """A query in noise that is not white: how it lies there is more than a cosine.
 
@@ -53,29 +53,48 @@ class ShapedQuery:
     def cosine(self) -> float:
         return self.overlap / self.norm if self.norm > 0 else 0.0
 
+    @property
+    def _shape(self) -> str:
+        """How much there is beside the numbers."""
+        raise NotImplementedError
 
-@dataclass(frozen=True)
+    def __repr__(self) -> str:
+        """Without the functions on the spectrum, which are as long as it is."""
+        names = ("overlap", "norm", "sharpness", "cosine")
+        numbers = ", ".join(f"{name}={getattr(self, name):.6g}" for name in names)
+        return f"{type(self).__name__}({numbers}, {self._shape})"
+
+
+@dataclass(frozen=True, repr=False)
 class ColouredQuery(ShapedQuery):
     """A query by what it is on the spectrum of the noise: A(x)ξ + noise of covariance B²(x)/d.
 
     `signal` and `noise` are A and B² of q/‖q‖ on the atoms of the task's joint spectrum.
 
     >>> query = ColouredQuery(0.3, 0.5, 1.0, signal=(0.6, 0.6), noise=(0.64, 0.64))
-    >>> query.cosine
-    0.6
+    >>> query
+    ColouredQuery(overlap=0.3, norm=0.5, sharpness=1, cosine=0.6, 2 atoms)
     """
 
     signal: tuple[float, ...]
     noise: tuple[float, ...]
 
+    @property
+    def _shape(self) -> str:
+        return f"{len(self.signal)} atoms"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class MatrixQuery(ShapedQuery):
     """The same where Σ and C do not commute: q/‖q‖ is a `vector` (d,) and noise of covariance
     `spread`/d, (d, d)."""
 
     vector: FloatArray
     spread: FloatArray
+
+    @property
+    def _shape(self) -> str:
+        return f"dim={len(self.vector)}"
 
 
 @lru_cache(maxsize=16)

@@ -35,7 +35,7 @@ def draw_query_vector(
     >>> from sparsetoken.model.layout import draw_layout
     >>> task = Task(10, 1, 5.0, noise=Spectrum((0.5, 2.0), (0.8, 0.2)), signal_spread=1.5)
     >>> rng = np.random.default_rng(0)
-    >>> layout = draw_layout(task, 1000, rng)
+    >>> layout = draw_layout(task.noise, task.signal_spread, 1000, rng)
     >>> query = draw_query_vector(task, Protocol(), layout, 2000, rng)
     >>> bool(query @ layout.signal > 0.8 * np.linalg.norm(query))
     True

@@ -36,6 +36,12 @@ _LARGEST = 1e9  # eigenvalue
 _SUM = 1e-6  # how far from one shares may sum, as numbers are written in few digits
 _EXACT = 1e-12  # shares that sum to one as well as floats can are left alone
 _SYMMETRIC, _SINGULAR = 1e-9, 1e-12  # relative to the largest entry, the largest eigenvalue
+_ROUNDING = 1e-9  # relative to the largest eigenvalue: one that should be 0
+_SHRINK = (
+    "; an estimate from no more tokens than dimensions has such: shrink it, for instance to "
+    "0.99 Σ + 0.01 tr(Σ)/d I"
+)
+_SPREAD = "a number or a tuple of numbers (eigenvalues of C on the atoms of the noise)"
 _COMMUTING = 1e-10  # ‖ΣC − CΣ‖ relative to ‖Σ‖‖C‖
 _TURN = math.sqrt(2) - 1  # Σ + turn·C has eigenvectors of both, but for coincidences
 
@@ -63,6 +69,29 @@ class JointSpectrum:
     def is_proportional(self) -> bool:
         """Whether C is a number times Σ."""
         return bool(np.all(np.abs(self.signal - self.ratio * self.noise) <= 1e-14 * self.signal))
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether C is not Σ."""
+        return bool(np.any(self.signal != self.noise))
+
+    def merged(self, atoms: int) -> JointSpectrum:
+        """So many of equal density, each the mean over its part of it, the loudest first.
+
+        Of atoms of density 0 nothing is kept.
+
+        >>> few = Spectrum((1.0, 2.0, 6.0), None, (0.1, 0.2, 0.7)).joint(None).merged(2)
+        >>> few.noise.round(3).tolist(), few.share.round(3).tolist()
+        ([4.667, 1.333], [0.8, 0.2])
+        """
+        order = np.argsort(-self.noise, kind="stable")
+        density = self.density[order]
+        stop, edges = np.cumsum(density), np.arange(atoms + 1) / atoms
+        low = np.maximum(edges[:-1, None], stop - density)
+        parts = np.maximum(np.minimum(edges[1:, None], stop) - low, 0.0)  # (new, old), of density
+        noise, signal = (atoms * (parts @ x[order]) for x in (self.noise, self.signal))
+        share = parts @ (self.share[order] / np.where(density > 0, density, 1.0))
+        return JointSpectrum(noise, signal, np.full(atoms, 1 / atoms), share / share.sum())
 
     @property
     def is_white(self) -> bool:
@@ -230,7 +259,8 @@ class Spectrum(TokenNoise):
         if np.any((counts == 0) & (np.array(self.signal_share) > 0)):
             raise InvalidInput(
                 f"Spectrum: dim must be at least {np.count_nonzero(self.signal_share)} (one "
-                f"coordinate for each eigenvalue with a share of the signal), got {dim}"
+                "coordinate for each eigenvalue with a share of the signal; `Task.for_dim` makes "
+                f"them fewer), got {dim}"
             )
         return counts
 
@@ -378,7 +408,7 @@ def _checked_spread(spread: object, atoms: int) -> Spread:
     if spread is None:
         return None
     if isinstance(spread, Iterable) and not isinstance(spread, (str, bytes)):
-        values = _numbers("signal_spread", spread, owner="Task")
+        values = _numbers("signal_spread", spread, _SPREAD, owner="Task")
         if len(values) != atoms:
             raise InvalidInput(
                 f"Task: signal_spread must be a number or {atoms} of them (one for each eigenvalue "
@@ -387,14 +417,19 @@ def _checked_spread(spread: object, atoms: int) -> Spread:
         for place, value in enumerate(values):
             real("Task", f"signal_spread[{place}]", value, least=0, most=_LARGEST)
         return values
+    if not isinstance(spread, (int, float, np.number)) or isinstance(spread, bool):
+        raise refusal("Task", "signal_spread", spread, _SPREAD)
     number = real("Task", "signal_spread", spread, least=0, most=_LARGEST)
     return None if number == 1 else number
 
 
-def _numbers(field: str, given: Any, owner: str = "Spectrum") -> tuple[float, ...]:
+def _numbers(
+    field: str, given: Any, allowed: str = "a list of numbers", owner: str = "Spectrum"
+) -> tuple[float, ...]:
+    flat = not isinstance(given, np.ndarray) or given.ndim == 1
     values = given.tolist() if isinstance(given, np.ndarray) else given
-    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
-        raise refusal(owner, field, given, "a list of numbers")
+    if not flat or not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
+        raise refusal(owner, field, given, allowed)
     return tuple(real(owner, f"{field}[{i}]", value) for i, value in enumerate(values))
 
 
@@ -444,7 +479,9 @@ def _matrix(field: str, given: object, size: int | None) -> FloatArray:
     least = _SINGULAR * values[-1] if field == "noise" else -_SYMMETRIC * max(values[-1], 0.0)
     if values[0] < least or not values[-1] >= 0 or (field == "noise" and values[0] <= 0):
         kind = "definite" if field == "noise" else "semidefinite"
+        hint = _SHRINK if abs(values[0]) < _ROUNDING * values[-1] else ""
         raise InvalidInput(
-            f"Covariances: {field} must be positive {kind}, got an eigenvalue of {values[0]:.6g}"
+            f"Covariances: {field} must be positive {kind}, got an eigenvalue of "
+            f"{values[0]:.6g}{hint}"
         )
     return matrix

@@ -1,4 +1,4 @@
-r"""The covariances of a task's tokens in d dimensions: ξ, Σ^½ and C^½, once for all of a run.
+r"""The covariances of tokens in d dimensions: ξ, Σ^½ and C^½, once for all of a run.
 
 A noise token is Σ^½z, a signal token θξ + C^½z (`covariances.py`). With a spectrum the coordinates
 are eigenvectors, as many for each atom as `counts(d)` says, and ξ has in those of each atom a
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sparsetoken.model.covariances import Covariances
-from sparsetoken.model.task import Task
+from sparsetoken.model.covariances import Covariances, Spread, TokenNoise
 from sparsetoken.support.arrays import Array, FloatArray, IntArray, floats
 
 _WHOLE = slice(None)
+_SHARE = 1e-6  # of ‖ξ‖² in an atom: as numbers are written in few digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class Layout:
     """ξ and the roots of both covariances: (d,) where coordinates are eigenvectors, or (d, d).
 
     >>> from sparsetoken.model.covariances import Spectrum
-    >>> task = Task(5, 1, 3.0, noise=Spectrum((1.0, 4.0), (0.5, 0.5), (0.2, 0.8)))
-    >>> layout = draw_layout(task, 6, np.random.default_rng(0))
+    >>> noise = Spectrum((1.0, 4.0), (0.5, 0.5), (0.2, 0.8))
+    >>> layout = draw_layout(noise, None, 6, np.random.default_rng(0))
     >>> layout.noise_root.tolist(), float((layout.signal**2)[3:].sum().round(9)), layout.has_spread
     ([1.0, 1.0, 1.0, 2.0, 2.0, 2.0], 0.8, False)
     """
@@ -51,6 +51,14 @@ class Layout:
         """Σ^½ and C^½."""
         return self.noise_root, self.signal_root
 
+    def suits(self, signal: FloatArray) -> bool:
+        """Whether a unit vector (d,) lies in the noise as ξ does: its share in each eigenspace."""
+        own, given = self.signal, signal
+        if self.by_coordinates:
+            starts = (np.cumsum(self.counts) - self.counts)[self.counts > 0]
+            own, given = (np.add.reduceat(xi**2, starts) for xi in (own, given))
+        return bool(np.allclose(given, own, rtol=0, atol=_SHARE))
+
     def coloured(self, white: Array, which: Any, where: Any, columns: slice = _WHOLE) -> Array:
         """White noise of tokens (n, L, columns) with their covariances; it is written to.
 
@@ -63,21 +71,21 @@ class Layout:
         return tokens
 
 
-def draw_layout(task: Task, dim: int, rng: np.random.Generator) -> Layout:
-    """That of a run, with a signal of random direction as far as the task leaves it open."""
-    counts = task.noise.counts(dim)
-    if isinstance(task.noise, Covariances):
-        noise, signal, mean = task.noise.arrays
-        root = _root(noise)
+def draw_layout(noise: TokenNoise, spread: Spread, dim: int, rng: np.random.Generator) -> Layout:
+    """That of a run, with a signal of random direction as far as the noise leaves it open."""
+    counts = noise.counts(dim)
+    if isinstance(noise, Covariances):
+        sigma, signal, mean = noise.arrays
+        root = _root(sigma)
         return Layout(mean, root, root if signal is None else _root(signal), counts)
-    joint = task.joint_spectrum
+    joint = noise.joint(spread)
     assert joint is not None
     xi, stop = rng.standard_normal(dim), np.cumsum(counts)
     for share, low, high in zip(joint.share, stop - counts, stop, strict=True):
         if high > low:
             xi[low:high] *= math.sqrt(share) / np.linalg.norm(xi[low:high])
     root = np.repeat(np.sqrt(joint.noise), counts)
-    other = np.repeat(np.sqrt(joint.signal), counts) if task.has_spread else root
+    other = np.repeat(np.sqrt(joint.signal), counts) if joint.has_spread else root
     return Layout(xi / np.linalg.norm(xi), root, other, counts)
 
 

@@ -27,7 +27,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from sparsetoken.model.covariances import JointSpectrum, Spread, TokenNoise, White
+from sparsetoken.model.covariances import JointSpectrum, Spectrum, Spread, TokenNoise, White
+from sparsetoken.model.layout import draw_layout
 from sparsetoken.model.noise import Gaussian, Noise, Shared
 from sparsetoken.model.places import checked_places, weighted_subsets
 from sparsetoken.model.signals import Continuous, Varying, varying
@@ -166,7 +167,7 @@ class Task:
     def has_spread(self) -> bool:
         """Whether signal tokens have another covariance than noise tokens, C ≠ Σ."""
         joint = self.joint_spectrum
-        return joint is None or bool(np.any(joint.signal != joint.noise))
+        return joint is None or joint.has_spread
 
     @property
     def varies(self) -> bool:
@@ -199,6 +200,30 @@ class Task:
         return Signals(
             np.repeat(thetas, len(ones)), np.tile(ones, len(thetas)), np.outer(p, q).ravel()
         )
+
+    def for_dim(self, dim: int) -> Task:
+        """The same in `dim` dimensions, where a spectrum has more eigenvalues than coordinates.
+
+        It then has one for each coordinate: the mean over a dim-th of the density, neighbours in
+        size together, with their share of the signal. Otherwise, and where the signal lies in
+        directions of no density, the task is as it is.
+
+        >>> from sparsetoken.model.covariances import Spectrum
+        >>> Task(10, 1, 5.0, noise=Spectrum((1.0, 3.0, 5.0, 7.0))).for_dim(2).noise.eigenvalues
+        (6.0, 2.0)
+        """
+        noise = self.noise
+        if not isinstance(noise, Spectrum) or np.count_nonzero(noise.signal_share) <= dim:
+            return self
+        joint = noise.joint(self.signal_spread)
+        assert joint is not None
+        if np.any(joint.share[joint.density == 0]):
+            return self
+        few = joint.merged(dim)
+        values = (tuple(value.tolist()) for value in (few.noise, few.density, few.share))
+        spread = self.signal_spread
+        spread = tuple(few.signal.tolist()) if isinstance(spread, tuple) else spread
+        return replace(self, noise=Spectrum(*values), signal_spread=spread)
 
     def weakened(self, factor: float) -> Task:
         """The same with its strengths times a factor above 0."""
@@ -289,7 +314,9 @@ class Task:
     ) -> Sample:
         """Draw n labelled samples in dimension `dim`.
 
-        `signal` is the unit vector ξ; a uniformly random one is drawn when it is not given.
+        `signal` is the unit vector ξ; when it is not given a random one is drawn: uniformly, or
+        with its share of each eigenspace of the noise, whose eigenvectors the coordinates are
+        (those of the first eigenvalue first), or as `Covariances` say.
         Returns `Sample(labels (n,), tokens (n, L, d), places (n, L), signal (d,))`;
         the places of a negative sample are all False.
 
@@ -300,6 +327,9 @@ class Task:
         rng = np.random.default_rng(rng)
         n = whole("sample", "n", n, least=0)
         dim = whole("sample", "dim", dim, least=1)
+        layout = None if self.is_white else draw_layout(self.noise, self.signal_spread, dim, rng)
+        if signal is None and layout is not None:
+            signal = layout.signal
         if signal is None:
             signal = rng.standard_normal(dim)
             signal /= np.linalg.norm(signal)
@@ -309,12 +339,18 @@ class Task:
                 f"sample: signal must be a unit vector of shape ({dim},), got shape "
                 f"{signal.shape} and norm {np.linalg.norm(signal):g}"
             )
+        if layout is not None and not layout.suits(signal):
+            raise InvalidInput(
+                "sample: signal must lie in the noise as the task says (as `Sample.signal` of "
+                f"another sample does), got {in_short(self)} and another vector"
+            )
         labels = self.sample_labels(n, rng)
         strength, sparsity = self.sample_signals(n, rng)
         places = self.sample_places(n, rng, sparsity) & (labels > 0)[:, None]
-        require_white("sample", self)
         tokens = self.white_noise.draw((n, self.length, dim), rng)
         which, where = np.nonzero(places)
+        if layout is not None:
+            tokens = layout.coloured(tokens, which, where)
         tokens[which, where] += np.broadcast_to(strength, n)[which, None] * signal
         return Sample(labels, tokens, places, signal)
 

@@ -16,6 +16,7 @@ from sparsetoken.planning.metrics import Metric
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Tuned
 from sparsetoken.planning.unknowns import Unknown
+from sparsetoken.planning.whitening import Whitening
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 from sparsetoken.support.showing import Shown
@@ -126,7 +127,8 @@ class Plan(Shown):
 
     `options` has one entry for each classifier, `best` is the recommended one. `bayes` is the error
     of the best test of all, with the signal known, where the target is out of reach of every
-    classifier. `outlook` says more: floors, crossover, sensitivities.
+    classifier. Where noise is not white, `task` is that of whitened tokens and `whitening` says
+    from what. `outlook` says more: floors, crossover, sensitivities.
 
     >>> from sparsetoken import plan
     >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
@@ -143,6 +145,7 @@ class Plan(Shown):
     warnings: tuple[str, ...]
     check: Check | None = None
     bayes: float | None = None
+    whitening: Whitening | None = None
 
     def __getitem__(self, classifier: str) -> Option:
         by_name = {option.classifier: option for option in self.options}
@@ -218,7 +221,7 @@ class Plan(Shown):
         )
 
     def paragraphs(self) -> Iterator[str | pd.DataFrame]:
-        """Headline, table, warnings, check."""
+        """Headline, what is done to tokens, table, warnings, check."""
         return report.plan_paragraphs(self)
 
     def __repr__(self) -> str:

@@ -13,13 +13,14 @@ from typing import Literal
 from sparsetoken.model.classifiers import Attention
 from sparsetoken.model.losses import Logistic, Loss
 from sparsetoken.model.protocol import Protocol
-from sparsetoken.model.task import Task, require_white
+from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning.advice import Check, Option, Plan, range_warnings, scatter_warnings
 from sparsetoken.planning.metrics import Metric, metric_of, target_argument
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Tuned, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, UNKNOWNS, Unknown, solve_for
+from sparsetoken.planning.whitening import Whitening, whitening_of
 from sparsetoken.simulation.experiment import simulate
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import whole
@@ -65,7 +66,8 @@ def plan(
     Parameters
     ----------
     task : Task
-        What a sample is: length, sparsity, strength, prevalence.
+        What a sample is: length, sparsity, strength, prevalence. Where its noise is not white the
+        plan is for whitened tokens, and says so; signal tokens must have the noise's covariance.
     dim : int
         Embedding dimension, at least 3.
     samples : int
@@ -135,16 +137,19 @@ def plan(
         cost_false_positive=cost_false_positive,
         cost_false_negative=cost_false_negative,
     )
-    setting, solved = asked.setting, asked.unknown
+    setting, solved, task = asked.setting, asked.unknown, asked.task
     with one_blas_thread():
         options = tuple(
             _option(tuner, task, asked.samples, solved, asked.target)
             for tuner in tuners(setting, task).values()
         )
         advice = Plan(task, setting, asked.target, solved, asked.samples, options, ())
-        best, answer = advice.best, advice.answer
+        best, answer, whitening = advice.best, advice.answer, asked.whitening
+        if whitening is not None and best is not None and best.tuned is not None:
+            whitening = whitening.compared(answer, best.tuned.classifier, best.protocol)
         return replace(
             advice,
+            whitening=whitening,
             warnings=tuple(_warnings(advice)),
             check=None if best is None else _check(answer, best, setting, check),
             bayes=_bayes(task, setting) if best is None else None,
@@ -153,12 +158,14 @@ def plan(
 
 @dataclass(frozen=True)
 class Question:
-    """What a plan is asked, checked."""
+    """What a plan is asked, checked; the task is that of whitened tokens."""
 
+    task: Task
     setting: Setting
     samples: int | None
     target: float | None
     unknown: Unknown | None  # None if what the samples reach is asked
+    whitening: Whitening | None  # None where noise is white as it is
 
 
 def question_of(
@@ -177,8 +184,9 @@ def question_of(
     """The question as `plan` takes it; `goal` has its targets and what goes with them."""
     if not isinstance(task, Task):
         raise InvalidInput(f"plan: task must be a Task, got {task!r}")
-    require_white("plan", task)
     dim = whole("plan", "dim", dim, least=3, most=_MOST_DIM)
+    whitening = whitening_of(task, dim)
+    task = task if whitening is None else whitening.white
     targets = {name: goal.pop(target_argument(name), None) for name in _GOALS}
     strange = [name for name in goal if name not in _ARGUMENTS]
     if strange:
@@ -194,7 +202,7 @@ def question_of(
     setting = Setting(dim, Logistic() if loss is None else loss, measure, weighting, seed)
     Protocol(loss=setting.loss)  # refuses what is not a loss
     Attention(weighting=weighting)  # or not a weighting
-    return Question(setting, samples, target, solved)
+    return Question(task, setting, samples, target, solved, whitening)
 
 
 def _unknown(

@@ -103,7 +103,7 @@ def _learned_coloured(
     task, protocol, query = settings.task, settings.protocol, None
     for_query, for_readout = seed.spawn(2)
     rng = np.random.default_rng(for_query)
-    layout = draw_layout(task, settings.dim, rng)
+    layout = draw_layout(task.noise, task.signal_spread, settings.dim, rng)
     vector = settings.classifier.query_vector(layout.signal, rng)
     if settings.classifier.learns_query:
         learned = draw_query_vector(task, protocol, layout, settings.sizes[0], rng)

@@ -115,7 +115,7 @@ class Streams(NamedTuple):
 def draw_signal(task: Task, dim: int, rng: np.random.Generator) -> tuple[FloatArray, Layout | None]:
     """ξ (d,), random as far as the task leaves it open, and how tokens are coloured."""
     if not task.is_white:
-        layout = draw_layout(task, dim, rng)
+        layout = draw_layout(task.noise, task.signal_spread, dim, rng)
         return layout.signal, layout
     signal = rng.standard_normal(dim)
     return signal / np.linalg.norm(signal), None

@@ -23,7 +23,8 @@ from sparsetoken.support.checks import real, refusal, settle, whole
 class OracleCell(Question):
     """The best error of a classifier, or (`classifier=None`) of any, when the signal is known.
 
-    With `target` the strength that reaches this error is sought, whatever the task's own is.
+    With `target` the strength that reaches this error is sought, whatever the task's own is. `dim`
+    is for the Bayes error of a signal with a spread, which is 0 in the limit.
 
     >>> from sparsetoken import Pooled, sweep
     >>> table = sweep([OracleCell(Task(10, 1, 5.0), Pooled()),
@@ -36,6 +37,7 @@ class OracleCell(Question):
     classifier: Classifier | None = None
     target: float | None = None
     seed: int = 0
+    dim: int | None = None
 
     def __post_init__(self) -> None:
         check_task("OracleCell", self.task)
@@ -45,6 +47,8 @@ class OracleCell(Question):
         settle(self, seed=whole(OracleCell, "seed", self.seed, least=0))
         if self.target is not None:
             settle(self, target=real(OracleCell, "target", self.target, above=0, below=1))
+        if self.dim is not None:
+            settle(self, dim=whole(OracleCell, "dim", self.dim, least=1))
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter by name."""
@@ -54,6 +58,8 @@ class OracleCell(Question):
         classifier = "bayes" if self.classifier is None else CLASSIFIERS.kind(self.classifier)
         weighting = bare(getattr(self.classifier, "weighting", None))
         own = {"seed": self.seed, "target": self.target, "weighting": weighting}
+        if self.dim is not None:  # keys without it are what they were
+            own["dim"] = self.dim
         return {"kind": "oracle", "classifier": classifier, **task, **own}
 
     @property
@@ -68,7 +74,7 @@ class OracleCell(Question):
             needed = signal_threshold(task, classifier, error=self.target, seed=seed)
             return "", {"strength_needed": needed, "standard_error": needed.standard_error}
         if classifier is None:
-            error = bayes_error(task, seed=seed)
+            error = bayes_error(task, dim=self.dim, seed=seed)
         else:
             error = oracle_error(task, classifier, seed=seed)
         return "", {"best_error": error, "standard_error": error.standard_error}

@@ -33,10 +33,21 @@ _BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
 
 
 def refusal(owner: Owner, field: str, value: object, allowed: str) -> InvalidInput:
-    """The error for a value that is not allowed; a long one is cut."""
+    """The error for a value that is not allowed, in one line; a long one is cut.
+
+    >>> print(refusal("Task", "noise", np.eye(3), "White()"))
+    Task: noise must be White(), got an array of shape (3, 3)
+    """
     name = owner if isinstance(owner, str) else owner.__name__
-    shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
-    return InvalidInput(f"{name}: {field} must be {allowed}, got {shown}")
+    return InvalidInput(f"{name}: {field} must be {allowed}, got {_in_a_line(value)}")
+
+
+def _in_a_line(value: object) -> str:
+    shape = getattr(value, "shape", ())
+    if isinstance(shape, tuple) and len(shape) > 1:
+        return f"an array of shape {tuple(shape)}"
+    words = " ".join(repr(value).split("\n"))
+    return words if len(words) <= 80 else words[:77] + "..."
 
 
 def settle(thing: object, **values: object) -> None:
