@@ -168,7 +168,7 @@ def test_nobody_else_splits():
     [
         ([1, 2], "one name for each of the 4 bags, got 2"),
         (np.zeros((4, 2)), r"got shape \(4, 2\)"),
-        ([1.0, np.nan, 2.0, 3.0], "groups must have a value for each bag, got nan for bag 1"),
+        ([1.0, np.nan, 2.0, 3.0], "a value for each bag, got nan for bag 1"),
         (np.array(["a", None, "b", "c"], dtype=object), "got None for bag 1"),
         (["a", "b", " ", "c"], "got ' ' for bag 2"),
         (np.array([1, "a", 2, "b"], dtype=object), "names of one kind"),
