@@ -65,7 +65,7 @@ def test_the_step_is_in_the_address(page, address):
 
 def test_presets_say_why_their_numbers_are_others(page, address):
     page.goto(address)
-    until(page, "() => document.querySelectorAll('#presets button').length === 6")
+    until(page, "() => document.querySelectorAll('#presets button').length === 6", patience=300)
     assert page.inner_text("#presets-title") == "Begin with a step of the story"
     for number, words in ((1, "takes the best cut"), (2, "the strongest token"), (5, "the half")):
         page.locator("#presets button").nth(number).click()
