@@ -31,7 +31,7 @@ def file(request, tmp_path):
     return str(path)
 
 
-def test_simulate_prints_the_limit_beside_what_the_library_simulates(capsys, file):
+def test_simulate_prints_the_theory_beside_what_the_library_simulates(capsys, file):
     arguments = ["--spectrum", file, *"--signal-spread 2 --dim 40 --repeats 3 --json".split()]
     code, out, _ = run(capsys, "simulate", *TASK, *arguments)
     task = st.Task(5, 1, 4.0, noise=SPECTRUM, signal_spread=2.0)
@@ -42,10 +42,10 @@ def test_simulate_prints_the_limit_beside_what_the_library_simulates(capsys, fil
         kind, protocol = st.CLASSIFIERS.make(name), st.Protocol()
         wanted = st.simulate(task, kind, protocol, 40, 3)
         assert row["simulation"] == pytest.approx(wanted.mean("test_error"), rel=1e-6)
-        limit = st.predict(task, kind, protocol)
-        assert row["theory"] == pytest.approx(limit.test_error, rel=1e-6)
-    limit = st.predict(task, st.Attention(), st.Protocol())
-    assert rows["attention", "cosine"]["theory"] == pytest.approx(limit.query.cosine)
+        here = st.predict(task, kind, protocol, dim=40)
+        assert row["theory"] == pytest.approx(here.test_error, rel=1e-6)
+    here = st.predict(task, st.Attention(), st.Protocol(), dim=40)
+    assert rows["attention", "cosine"]["theory"] == pytest.approx(here.cosine)
 
 
 def test_oracles_with_a_spread_say_what_is_not_known(capsys, file):

@@ -144,7 +144,6 @@ COLOURED = [
     "ask",
     [
         lambda task: st.plan(task, dim=100, samples=500),
-        lambda task: st.predict(task, st.Pooled(), st.Protocol(), dim=100),
         lambda task: st.best_steps(task, st.Logistic(), 2.0),
         lambda task: st.alignment_rate(task, st.Protocol()),
         lambda task: task.sample(3, 3, rng=0),

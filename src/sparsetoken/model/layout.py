@@ -8,12 +8,12 @@ random direction and exactly its share of the length. Matrices are used as they 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sparsetoken.model.covariances import Covariances
+from sparsetoken.model.covariances import Covariances, Spectrum
 from sparsetoken.model.task import Task
 from sparsetoken.support.arrays import Array, FloatArray, IntArray, floats
 
@@ -61,6 +61,30 @@ class Layout:
         if special is not None:
             tokens[which, where] = _coloured(special, self.signal_root, columns)
         return tokens
+
+
+def at_size(task: Task, dim: int) -> Task:
+    """The same with the spectrum that it has in d dimensions: whole numbers of coordinates.
+
+    >>> from sparsetoken.model.covariances import Spectrum
+    >>> task = Task(5, 1, 3.0, noise=Spectrum((1.0, 2.0, 4.0), (0.5, 0.48, 0.02), (0.5, 0.5, 0)))
+    >>> at_size(task, 10).noise
+    Spectrum(eigenvalues=(1.0, 2.0), density=(0.5, 0.5), signal_share=(0.5, 0.5))
+    """
+    counts = task.noise.counts(dim)
+    if not isinstance(task.noise, Spectrum):
+        return task
+    here = np.flatnonzero(counts)
+
+    def kept(values: Any) -> tuple[float, ...]:
+        return tuple(np.asarray(values, dtype=float)[here].tolist())
+
+    density, share = kept(counts / dim), np.array(kept(task.noise.signal_share))
+    noise = Spectrum(kept(task.noise.eigenvalues), density, tuple((share / share.sum()).tolist()))
+    spread = task.signal_spread
+    return replace(
+        task, noise=noise, signal_spread=kept(spread) if isinstance(spread, tuple) else spread
+    )
 
 
 def draw_layout(task: Task, dim: int, rng: np.random.Generator) -> Layout:
