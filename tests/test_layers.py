@@ -28,7 +28,8 @@ ROOMS = {
     ).split(),
     "theory": (
         "query_spread coloured_alignment alignment saddle several newton several_capacity capacity "
-        "fit asymptotics fluctuations training_sets finite_size prediction preprocessing"
+        "fit asymptotics fluctuations several_fluctuations training_sets finite_size prediction "
+        "preprocessing"
     ).split(),
     "oracles": (
         "thresholds exact linear laws extremes symmetric attention bayes posterior whitening "

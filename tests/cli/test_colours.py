@@ -31,7 +31,7 @@ def file(request, tmp_path):
     return str(path)
 
 
-def test_simulate_prints_the_limit_beside_what_the_library_simulates(capsys, file):
+def test_simulate_prints_the_theory_beside_what_the_library_simulates(capsys, file):
     arguments = ["--spectrum", file, *"--signal-spread 2 --dim 40 --repeats 3 --json".split()]
     code, out, _ = run(capsys, "simulate", *TASK, *arguments)
     task = st.Task(5, 1, 4.0, noise=SPECTRUM, signal_spread=2.0)
@@ -42,10 +42,10 @@ def test_simulate_prints_the_limit_beside_what_the_library_simulates(capsys, fil
         kind, protocol = st.CLASSIFIERS.make(name), st.Protocol()
         wanted = st.simulate(task, kind, protocol, 40, 3)
         assert row["simulation"] == pytest.approx(wanted.mean("test_error"), rel=1e-6)
-        limit = st.predict(task, kind, protocol)
-        assert row["theory"] == pytest.approx(limit.test_error, rel=1e-6)
-    limit = st.predict(task, st.Attention(), st.Protocol())
-    assert rows["attention", "cosine"]["theory"] == pytest.approx(limit.query.cosine)
+        here = st.predict(task, kind, protocol, dim=40)
+        assert row["theory"] == pytest.approx(here.test_error, rel=1e-6)
+    here = st.predict(task, st.Attention(), st.Protocol(), dim=40)
+    assert rows["attention", "cosine"]["theory"] == pytest.approx(here.cosine)
 
 
 def test_oracles_with_a_spread_say_what_is_not_known(capsys, file):
@@ -70,7 +70,7 @@ def test_a_power_law_in_fewer_dimensions_than_it_has_eigenvalues(capsys):
     code, out, err = run(capsys, "simulate", *TASK, *own, "--classifiers", "pooled")
     rows = {row["quantity"]: row for row in json.loads(out)}
     task = st.Task(5, 1, 4.0, noise=st.Spectrum.power_law(0.8)).for_dim(20)
-    wanted = st.predict(task, st.Pooled(), st.Protocol())
+    wanted = st.predict(task, st.Pooled(), st.Protocol(), dim=20)
     assert code == 0 and rows["test_error"]["theory"] == pytest.approx(wanted.test_error, rel=1e-6)
     assert err.count("neighbours are averaged") == 1
     code, out, _ = run(capsys, "oracle", *TASK, *own, "--signal-spread", "2")

@@ -169,7 +169,6 @@ COLOURED = [
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda task: st.predict(task, st.Pooled(), st.Protocol(), dim=100),
         lambda task: st.best_steps(task, st.Logistic(), 2.0),
         lambda task: st.alignment_rate(task, st.Protocol()),
     ],

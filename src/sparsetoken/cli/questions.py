@@ -197,15 +197,12 @@ class Simulate(Question):
     ) -> Iterator[Row]:
         """One row per quantity that both have."""
         limit = st.predict(self.task, classifier, self.trained.protocol)
-        here: st.Prediction | st.FinitePrediction = limit
-        if self.task.is_white:  # else the theory has its limit alone
-            here = st.predict(self.task, classifier, self.trained.protocol, max(self.dim, 3))
+        here = st.predict(self.task, classifier, self.trained.protocol, max(self.dim, 3))
         numbers = ("test_error", "train_error", "train_loss", "bias")
         theory: dict[str, float] = {number: getattr(here, number) for number in numbers}
         theory["readout_norm"] = limit.fit.norm
         if limit.query is not None:
-            cosine = limit.query.cosine if here is limit else getattr(here, "cosine", 0.0)
-            theory |= {"cosine": cosine or 0.0, "norm": limit.query.norm}
+            theory |= {"cosine": here.cosine or 0.0, "norm": limit.query.norm}
         for quantity, expected in theory.items():
             mean, error = run.mean(quantity), run.sem(quantity)
             count = sum(map(math.isfinite, getattr(run, quantity)))

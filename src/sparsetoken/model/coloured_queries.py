@@ -17,9 +17,13 @@ That costs O(n₀L + d) random numbers. Nothing asks that tokens of one sample h
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from sparsetoken.model.coloured import ColouredQuery, MatrixQuery, ShapedQuery
+from sparsetoken.model.covariances import Covariances, Spectrum
 from sparsetoken.model.layout import Layout, times
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
@@ -67,6 +71,53 @@ def draw_query_vector(
         pull = pull + kind.pull(weights)
     scale = -protocol.query_step * protocol.inverse_temperature / (n * length)
     return np.asarray(scale * pull)
+
+
+def at_size(task: Task, dim: int) -> Task:
+    """The same with the spectrum that it has in d dimensions: whole numbers of coordinates.
+
+    >>> from sparsetoken.model.covariances import Spectrum
+    >>> task = Task(5, 1, 3.0, noise=Spectrum((1.0, 2.0, 4.0), (0.5, 0.48, 0.02), (0.5, 0.5, 0)))
+    >>> at_size(task, 10).noise
+    Spectrum(eigenvalues=(1.0, 2.0), density=(0.5, 0.5), signal_share=(0.5, 0.5))
+    """
+    counts = task.noise.counts(dim)
+    if not isinstance(task.noise, Spectrum):
+        return task
+    here = np.flatnonzero(counts)
+
+    def kept(values: Any) -> tuple[float, ...]:
+        return tuple(np.asarray(values, dtype=float)[here].tolist())
+
+    density, share = kept(counts / dim), np.array(kept(task.noise.signal_share))
+    noise = Spectrum(kept(task.noise.eigenvalues), density, tuple((share / share.sum()).tolist()))
+    spread = task.signal_spread
+    return replace(
+        task, noise=noise, signal_spread=kept(spread) if isinstance(spread, tuple) else spread
+    )
+
+
+def shaped_query(task: Task, layout: Layout, vector: FloatArray) -> ShapedQuery:
+    """A vector κ = βq (d,) as features see it, of norm and sharpness ‖κ‖: what it has of ξ, and
+    beside it, on each eigenvalue of the layout of a task `at_size`; as it is where Σ and C do not
+    commute."""
+    xi, overlap = layout.signal, float(layout.signal @ vector)
+    norm = float(np.linalg.norm(vector))
+    unit = vector / norm if norm > 0 else np.zeros_like(vector)
+    if task.joint_spectrum is None:
+        return MatrixQuery(overlap, norm, norm, unit, np.zeros((len(xi), len(xi))))
+    if isinstance(task.noise, Covariances):
+        vectors = task.noise.eigenvectors
+        assert vectors is not None
+        unit, xi = unit @ vectors, xi @ vectors
+    counts = layout.counts[layout.counts > 0]
+    starts = np.cumsum(counts) - counts
+    own, mixed, square = (
+        np.add.reduceat(product, starts) for product in (xi * xi, xi * unit, unit * unit)
+    )
+    signal = np.divide(mixed, own, out=np.zeros_like(own), where=own > 0)
+    noise = np.maximum(square - signal * mixed, 0.0) * (len(xi) / counts)
+    return ColouredQuery(overlap, norm, norm, tuple(signal.tolist()), tuple(noise.tolist()))
 
 
 def _members(places: BoolArray, layout: Layout) -> list[FloatArray]:

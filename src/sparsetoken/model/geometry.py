@@ -35,6 +35,18 @@ class Kernel(NamedTuple):
     cubes: FloatArray  # (problems, J, J, J), tr̄[Σ_lK(Σ_iKΣ_jK + Σ_jKΣ_iK)]
 
 
+class TwoKernels(NamedTuple):
+    """What two answers K and K′ of one ridge and κ are to each other, with their derivatives: those
+    of K by −Σ_aκ̇_aKΣ_aK, of K′ with b in place of a."""
+
+    grams: FloatArray  # (J, K, K), DᵀKΣ_jKD
+    grams_once: FloatArray  # (a, j, K, K), DᵀKΣ_aKΣ_jKD
+    grams_twice: FloatArray  # (a, b, j, K, K), DᵀKΣ_aKΣ_jKΣ_bKD
+    pairs: FloatArray  # (i, j), tr̄[Σ_iKΣ_jK]
+    pairs_once: FloatArray  # (a, i, j), tr̄[Σ_iKΣ_aKΣ_jK]
+    pairs_twice: FloatArray  # (a, b, i, j), tr̄[Σ_iKΣ_aKΣ_jKΣ_bK]
+
+
 class Geometry(ABC):
     """Directions and covariances, as far as a readout sees them."""
 
@@ -68,10 +80,19 @@ class Geometry(ABC):
         """Of ridges λ (problems,) and κ (problems, J)."""
 
     @abstractmethod
+    def two_kernels(self, ridge: float, kappa: FloatArray) -> TwoKernels:
+        """Of one problem."""
+
+    @abstractmethod
     def norm_squared(
         self, ridge: float, kappa: FloatArray, pulls: FloatArray, power: FloatArray
     ) -> float:
         """‖w‖² = tᵀDᵀK²Dt + Σ_j F_j tr̄[Σ_jK²] of pulls t (K,) and powers F (J,)."""
+
+    @abstractmethod
+    def without_directions(self, features: int) -> Geometry:
+        """The same with traces over what the directions leave of so many features: at finite size
+        they are no part of the noise that K answers."""
 
     @abstractmethod
     def whitened_gram(self) -> FloatArray:
@@ -177,12 +198,37 @@ class SpectralGeometry(Geometry):
             three[:, j * j * square :].reshape(p, j, j, j),
         )
 
+    def two_kernels(self, ridge: float, kappa: FloatArray) -> TwoKernels:
+        x, flat = self.values, self.gram.reshape(len(self.density), -1)
+        inverse = 1.0 / (ridge + kappa @ x)
+        two = x[:, None] * x
+        three = two[:, :, None] * x
+        four = three[:, :, :, None] * x
+
+        def summed(values: FloatArray, power: int, gram: bool) -> FloatArray:
+            weighted = values * inverse**power
+            if gram:
+                shape = (*values.shape[:-1], self.directions, self.directions)
+                return np.asarray((weighted @ flat).reshape(shape))
+            return np.asarray(weighted @ self.density)
+
+        return TwoKernels(
+            summed(x, 2, True), summed(two, 3, True), summed(three, 4, True),
+            summed(two, 2, False), summed(three, 3, False), summed(four, 4, False),
+        )  # fmt: skip
+
     def norm_squared(
         self, ridge: float, kappa: FloatArray, pulls: FloatArray, power: FloatArray
     ) -> float:
         square = (ridge + kappa @ self.values) ** -2.0  # (atoms,)
         along = np.einsum("a,akl,k,l->", square, self.gram, pulls, pulls)
         return float(along + power @ (self.values * self.density) @ square)
+
+    def without_directions(self, features: int) -> SpectralGeometry:
+        inverse = np.linalg.pinv(self.gram.sum(axis=0), rcond=1e-9, hermitian=True)
+        taken = np.einsum("kl,akl->a", inverse, self.gram)  # of the projector on them
+        left = np.maximum(features * self.density - taken, 0.0)
+        return SpectralGeometry(self.values, left / left.sum(), self.gram)
 
     def whitened_gram(self) -> FloatArray:
         return np.einsum("akl,a->kl", self.gram, 1.0 / self.values[0])
@@ -285,6 +331,33 @@ class MatrixGeometry(Geometry):
             cubes,
         )
 
+    def two_kernels(self, ridge: float, kappa: FloatArray) -> TwoKernels:
+        count, k = self.covariances, self.directions
+        inverse = self._inverse(ridge, kappa)
+        left = [inverse @ matrix for matrix in self.matrices]  # KΣ_j
+        once = [factor @ inverse for factor in left]
+        grams_once, pairs_once = np.empty((count, count, k, k)), np.empty((count,) * 3)
+        grams_twice, pairs_twice = np.empty((count,) * 3 + (k, k)), np.empty((count,) * 4)
+        for j, b in np.ndindex(count, count):
+            twice = left[j] @ once[b]  # KΣ_jKΣ_bK
+            grams_once[j, b], pairs_once[j, :, b] = self._along(twice), self._traces(twice)
+            for a in range(count):
+                thrice = left[a] @ twice
+                grams_twice[a, b, j] = self._along(thrice)
+                pairs_twice[a, b, :, j] = self._traces(thrice)
+        return TwoKernels(
+            np.array([self._along(matrix) for matrix in once]),
+            grams_once,
+            grams_twice,
+            np.array([self._traces(matrix) for matrix in once]),
+            pairs_once,
+            pairs_twice,
+        )
+
+    def _traces(self, matrix: FloatArray) -> FloatArray:
+        """(J,), tr̄[Σ_i f]."""
+        return np.array([np.vdot(each, matrix) for each in self.matrices]) / len(matrix)
+
     def _inverse(self, ridge: float, kappa: FloatArray) -> FloatArray:
         total = np.einsum("j,jab->ab", kappa, self.matrices)
         total[np.diag_indices(len(total))] += ridge
@@ -305,6 +378,10 @@ class MatrixGeometry(Geometry):
         square = inverse @ inverse
         traces = np.array([np.vdot(matrix, square) for matrix in self.matrices]) / len(square)
         return float(pulls @ self._along(square) @ pulls + power @ traces)
+
+    def without_directions(self, features: int) -> MatrixGeometry:
+        """As it is: what they leave has the same traces but for a share of K/p."""
+        return self
 
     def whitened_gram(self) -> FloatArray:
         return self._along(np.linalg.inv(self.matrices[0]))

@@ -4,14 +4,16 @@ The limit of many dimensions forgets two things that a training set of finite si
 
 * its query. Overlap and norm fluctuate by O(1/√d), with a constant that explodes where the two
   terms of the overlap nearly cancel, or where a step size was chosen to make the limit best.
-  Queries are drawn exactly (`model/queries.py`).
+  Queries are drawn exactly (`model/queries.py`); where noise is not white as vectors
+  (`model/coloured_queries.py`), and frozen ones too.
 * its readout. Given the query, (w, b, ρ) are normal around the limit, with the covariance of
-  `fluctuations`. That has in it the share of positives as it was drawn, which a large ridge does
-  not forgive.
+  `fluctuations`, or `several_fluctuations`. That has in it the share of positives as it was drawn,
+  which a large ridge does not forgive.
 
 A prediction at size d is the mean over both, its spread the standard deviation between training
-sets (`training_sets.py`). The K explicit directions are taken out of the p that the limit counts:
-α = n₁/(p − K). A training set with one class only names that class for every sample.
+sets (`training_sets.py`). The K explicit directions are taken out of the p that the limit counts,
+α = n₁/(p − K), and out of its spectrum. A training set with one class only names that class for
+every sample.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsetoken.model.classifiers import Classifier, Pooled, Query
+from sparsetoken.model.classifiers import AnyQuery, Classifier, Pooled, Query
 from sparsetoken.model.clouds import normal_cloud
+from sparsetoken.model.coloured_queries import at_size, draw_query_vector, shaped_query
 from sparsetoken.model.law import FeatureLaw
+from sparsetoken.model.layout import draw_layout, times
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.queries import draw_query
-from sparsetoken.model.task import Task, require_white
+from sparsetoken.model.task import Task
 from sparsetoken.model.words import classifier_words, protocol_words, task_words
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import whole
@@ -54,8 +58,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _QUERIES, _EVALUATED = 512, 32  # drawn, and of these with a law and a solve
+_MATRICES = 20  # the same where a solve factorises matrices
 _EXACT = 1 << 14  # samples up to which queries are drawn exactly; beyond, their sums are normal
 _NUMBERS = 1 << 20  # samples drawn for queries, at most
+_TOKENS = 1 << 24  # tokens drawn for queries where noise is not white, at most
 _READOUTS, _MANY_READOUTS = 8, 256  # of each query evaluated; of the only one
 _SHARES = 24  # numbers of them evaluated where there is no query
 
@@ -146,7 +152,10 @@ class FinitePrediction(Shown):
 
     def on(self, other_task: Task) -> ErrorOnTask:
         """Test error of the same trained classifiers on another task: mean and spread."""
-        return ErrorOnTask(*self.training_sets.average(task=other_task))
+        why = self.classifier.possible(other_task, trained_on=self.task)
+        if why is not None:
+            raise InvalidInput(f"FinitePrediction: on(other_task): {why}")
+        return ErrorOnTask(*self.training_sets.average(task=at_size(other_task, self.dim)))
 
 
 def finite_predictions(
@@ -157,7 +166,7 @@ def finite_predictions(
     seed: int = 0,
 ) -> list[FinitePrediction]:
     """One prediction for each protocol; they differ in their readout samples alone."""
-    require_white("predict with dim", task)
+    given, task = task, at_size(task, dim)
     learns = classifier.learns_query
     sizes = [protocol.counts("predict", dim, learns) for protocol in protocols]
     laws = _Laws.of(task, classifier, protocols[0], dim, sizes[0][0], seed)
@@ -170,11 +179,63 @@ def finite_predictions(
     for protocol, (_, count) in zip(protocols, sizes, strict=True):
         sets = _training_sets(laws, protocol, dim, count, near, seed)
         near = [readouts.fit for readouts in sets.readouts]
-        predictions.append(_prediction(sets, protocol, dim, seed))
+        predictions.append(_prediction(given, laws, sets, protocol, dim, seed))
     return predictions
 
 
-def _queries(
+class _Queries(NamedTuple):
+    """Every query drawn, those to be evaluated first."""
+
+    evaluated: tuple[AnyQuery | None, ...]
+    cosine: FloatArray
+    sharpness: FloatArray
+    draws: FloatArray  # (queries, 2), cosine and log sharpness as Σ measures lengths
+
+    @classmethod
+    def none(cls) -> _Queries:
+        """Of a classifier without one."""
+        return cls((None,), np.zeros(1), np.zeros(1), np.zeros((1, 2)))
+
+    @classmethod
+    def white(cls, task: Task, protocol: Protocol, dim: int, n: int, seed: int) -> _Queries:
+        cosine, sharpness = _white_queries(task, protocol, dim, n, seed)
+        draws = np.column_stack([cosine, np.log(np.maximum(sharpness, 1e-300))])
+        beta = protocol.inverse_temperature
+        some = zip(cosine[:_EVALUATED], sharpness[:_EVALUATED], strict=True)
+        evaluated = tuple(Query(float(s * t / beta), float(t / beta), float(t)) for s, t in some)
+        return cls(evaluated, cosine, sharpness, draws)
+
+    @classmethod
+    def shaped(
+        cls, task: Task, classifier: Classifier, protocol: Protocol, dim: int, n: int, seed: int
+    ) -> _Queries:
+        """In noise that is not white; frozen ones too have a random direction beside ξ."""
+        rng = np.random.default_rng(seed)
+        layout = draw_layout(
+            task.noise, task.signal_spread, dim, rng
+        )  # another one is a rotation of it
+        numbers = dim + n * task.length if classifier.learns_query else dim
+        count = max(_EVALUATED, min(_QUERIES, _TOKENS // numbers))
+        vectors = []
+        for _ in range(count):
+            vector = classifier.query_vector(layout.signal, rng)
+            if vector is None:
+                learned = draw_query_vector(task, protocol, layout, n, rng)
+                vector = protocol.inverse_temperature * learned
+            vectors.append(vector)
+        drawn = np.array(vectors)
+        overlaps, sizes = drawn @ layout.signal, np.linalg.norm(drawn, axis=1)
+        scores = np.linalg.norm(times(layout.noise_root, drawn), axis=1)
+        norms, scores = np.maximum(sizes, 1e-300), np.maximum(scores, 1e-300)
+        draws = np.column_stack([overlaps / scores, np.log(scores)])
+        few = _MATRICES if task.joint_spectrum is None else _EVALUATED
+        first = _evenly_ranked(draws[:, 0], few)
+        order = np.concatenate([first, np.setdiff1d(np.arange(count), first)])
+        evaluated = tuple(shaped_query(task, layout, vectors[index]) for index in first)
+        return cls(evaluated, (overlaps / norms)[order], sizes[order], draws[order])
+
+
+def _white_queries(
     task: Task, protocol: Protocol, dim: int, n: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """Cosine and sharpness of every query drawn; those to be evaluated first."""
@@ -205,8 +266,7 @@ class _Laws:
 
     task: Task
     classifier: Classifier
-    draws: FloatArray  # cosine and log sharpness
-    queries: tuple[Query | None, ...]
+    queries: _Queries
     tested: tuple[FeatureLaw, ...]  # to score on
     solved: tuple[FeatureLaw, ...]  # to solve on
     full: FeatureLaw  # of the middle query
@@ -216,37 +276,50 @@ class _Laws:
         cls, task: Task, classifier: Classifier, protocol: Protocol, dim: int, n: int, seed: int
     ) -> _Laws:
         """Drafts that share the middle one's choice of atoms; one law where there is no query."""
-        if not classifier.learns_query:
+        if not task.is_white and classifier.directions > 1:
+            queries = _Queries.shaped(task, classifier, protocol, dim, n, seed)
+        elif not classifier.learns_query:
             full = classifier.law(task)
             law = full if full.sampled else classifier.draft(task)
-            return cls(task, classifier, np.zeros((1, 2)), (None,), (law,), (law.compressed,), full)
-        cosine, sharpness = _queries(task, protocol, dim, n, seed)
-        draws = np.column_stack([cosine, np.log(np.maximum(sharpness, 1e-300))])
-        beta = protocol.inverse_temperature
-        some = zip(cosine[:_EVALUATED], sharpness[:_EVALUATED], strict=True)
-        queries = tuple(Query(float(s * t / beta), float(t / beta), float(t)) for s, t in some)
-        middle = queries[len(queries) // 2]
+            solved = _beside_directions(law.compressed, dim)
+            return cls(task, classifier, _Queries.none(), (law,), (solved,), full)
+        else:
+            queries = _Queries.white(task, protocol, dim, n, seed)
+        middle = queries.evaluated[len(queries.evaluated) // 2]
         selection = classifier.draft(task, middle).draft_selection()
-        tested = tuple(classifier.draft(task, query) for query in queries)
-        solved = tuple(law.selected(*selection) for law in tested)
-        return cls(task, classifier, draws, queries, tested, solved, classifier.law(task, middle))
+        tested = tuple(classifier.draft(task, query) for query in queries.evaluated)
+        drafts = tuple(_beside_directions(law.selected(*selection), dim) for law in tested)
+        return cls(task, classifier, queries, tested, drafts, classifier.law(task, middle))
 
     @property
     def directions(self) -> int:
-        return len(self.tested[0].noisy)
+        return self.tested[0].means.shape[1]
+
+    @property
+    def covariances(self) -> int:
+        return 1 if self.tested[0].scales.ndim == 1 else self.tested[0].scales.shape[1]
+
+
+def _beside_directions(law: FeatureLaw, dim: int) -> FeatureLaw:
+    """A law to be solved at this size, its noise what the directions leave of it."""
+    if law.geometry is None:
+        return law  # α = n/(p − K) says it
+    geometry = law.geometry.without_directions(dim * law.features_per_dim)
+    return replace(law, geometry=geometry)
 
 
 def _training_sets(
     laws: _Laws, protocol: Protocol, dim: int, count: int, near: list[Fit], seed: int
 ) -> TrainingSets:
     """Training sets of `count` readout samples: a solve for each query, begun at a fit `near`."""
-    task, learns = laws.task, laws.classifier.learns_query
+    task, queries = laws.task, laws.queries
+    several = len(queries.draws) > 1
     samples = count / (dim * laws.full.features_per_dim - laws.directions)
     rare = count * min(task.prevalence, 1 - task.prevalence) < FEW_OF_A_CLASS
-    indices, shares = np.arange(len(laws.queries)), np.ones(len(laws.draws))
+    indices, shares = np.arange(len(queries.evaluated)), np.ones(len(queries.draws))
     if rare:
-        shares = _drawn_shares(task, count, len(laws.draws) if learns else _QUERIES, seed)
-    if rare and not learns:  # training sets differ in their classes alone
+        shares = _drawn_shares(task, count, len(queries.draws) if several else _QUERIES, seed)
+    if rare and not several:  # training sets differ in their classes alone
         first = _evenly_ranked(shares, _SHARES)
         shares = np.concatenate([shares[first], np.delete(shares, first)])
         indices = np.zeros(len(first), dtype=int)
@@ -256,7 +329,8 @@ def _training_sets(
         return solve_many(law, protocol.loss, protocol.ridge, samples, begin)[0]
 
     sets = _READOUTS if len(indices) > 1 else _MANY_READOUTS
-    normals = normal_cloud(laws.directions + 2, seed + 1, sets * len(indices))
+    numbers = laws.directions + 1 + laws.covariances
+    normals = normal_cloud(numbers, seed + 1, sets * len(indices))
     readouts: list[Readouts] = []
     for place, index in enumerate(indices):
         begin = near[place] if len(near) == len(indices) else None
@@ -264,12 +338,13 @@ def _training_sets(
             begin = readouts[-1].fit if readouts else None
         fit = solved(laws.solved[index], place, begin)
         own = normals[place * sets : (place + 1) * sets]
-        of = laws.queries[index], laws.tested[index], fit, count, own
+        of = queries.evaluated[index], laws.tested[index], fit, count, own
         readouts.append(Readouts.around(*of, within_classes=rare))
     anchor = None
-    if learns:
-        anchor = replace(solved(laws.full.compressed, len(readouts) // 2), law=laws.full)
-    every = np.column_stack([np.broadcast_to(laws.draws, (len(shares), 2)), np.log(shares)])
+    if several:
+        full = _beside_directions(laws.full.compressed, dim)
+        anchor = replace(solved(full, len(readouts) // 2), law=laws.full)
+    every = np.column_stack([np.broadcast_to(queries.draws, (len(shares), 2)), np.log(shares)])
     one_class = tuple(lone_classes(task, count))
     return TrainingSets(task, laws.classifier, tuple(readouts), every, one_class, anchor)
 
@@ -286,7 +361,9 @@ def _drawn_shares(task: Task, n: int, count: int, seed: int) -> FloatArray:
     return np.asarray(np.random.default_rng([seed, 2]).permutation(counts[order][places]) / n)
 
 
-def _prediction(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> FinitePrediction:
+def _prediction(
+    task: Task, laws: _Laws, sets: TrainingSets, protocol: Protocol, dim: int, seed: int
+) -> FinitePrediction:
     """The numbers of a sample of training sets."""
     error = sets.average()
     fits = [readouts.fit for readouts in sets.readouts]
@@ -294,10 +371,10 @@ def _prediction(sets: TrainingSets, protocol: Protocol, dim: int, seed: int) -> 
     train_errors = [replace(of.fit, law=of.law).train_error for of in sets.readouts]
     useless = cosine = sharpness = None
     if sets.classifier.learns_query:
-        cosine, sharpness = _mean(sets.draws[:, 0]), _mean(np.exp(sets.draws[:, 1]))
+        cosine, sharpness = _mean(laws.queries.cosine), _mean(laws.queries.sharpness)
         useless = _useless(sets, protocol, dim, seed)
     return FinitePrediction(
-        task=sets.task,
+        task=task,
         classifier=sets.classifier,
         protocol=protocol,
         dim=dim,

@@ -42,11 +42,11 @@ from sparsetoken.theory.saddle import LEAST_NOISE
 # Quadrature: equidistant nodes of the noise (the more the fewer atoms there are to blur a kink),
 # Hermite polynomials, nodes in t. Twice as many change standard deviations by 2 % at most, with
 # losses that have kinks (tests/theory/test_fluctuations.py); they are wanted to some percent.
-_NODES, _MANY_NODES, _FEW_ATOMS = 80, 320, 64
+NODES, MANY_NODES, FEW_ATOMS = 80, 320, 64
 _ORDERS, _TIMES, _REACH = 20, 8, 10.0
 _LEGENDRE, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_TIMES)
-_TIME = 0.5 * (_LEGENDRE + 1), 0.5 * _LEGENDRE_WEIGHTS  # nodes and weights in t from 0 to 1
-_LEAST_RESOLVED = 10 * LEAST_NOISE
+TIME = 0.5 * (_LEGENDRE + 1), 0.5 * _LEGENDRE_WEIGHTS  # nodes and weights in t from 0 to 1
+LEAST_RESOLVED = 10 * LEAST_NOISE
 
 
 def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
@@ -79,7 +79,7 @@ def _resolved(fit: Fit) -> tuple[Fit, float]:
     Where a vast ridge leaves scores of size r ≪ 1 around the bias, losses are straight: w, ρ and χ
     go like 1/λ, the bias stays, and so do log ρ and the bias's fluctuations.
     """
-    ratio = _LEAST_RESOLVED / max(float(fit.noise), 1e-300)
+    ratio = LEAST_RESOLVED / max(float(fit.noise), 1e-300)
     if ratio <= 1:
         return fit, 1.0
     larger = replace(
@@ -136,7 +136,7 @@ class _Averages(NamedTuple):
 
 
 def _averages(fit: Fit, law: FeatureLaw, response: _Response, within_classes: bool) -> _Averages:
-    nodes, weights, hermite = _gauss(_NODES if len(law.labels) > _FEW_ATOMS else _MANY_NODES)
+    nodes, weights, hermite = gauss(NODES if len(law.labels) > FEW_ATOMS else MANY_NODES)
     scales, square = law.scales[:, None], law.scales**2
     margin = law.labels * (law.means @ fit.weights + fit.bias)
     variance = np.broadcast_to((square * fit.susceptibility)[:, None], (len(margin), len(nodes)))
@@ -184,10 +184,10 @@ def _noise_part(fit: Fit, law: FeatureLaw, response: _Response, averages: _Avera
     explicit = float(noisy @ fit.weights**2)
     explicit_1 = (noisy * fit.weights) @ response.weights
     explicit_12 = (response.weights.T * noisy) @ response.weights
-    t, weights = _TIME  # the last axis of what follows, (T,)
+    t, weights = TIME  # the last axis of what follows, (T,)
     rest = _rest_overlap(averages.overlap, t * gain, t / r**2, explicit)
     kappa = t * (rest + explicit) / r**2
-    powers = _powers(kappa)
+    powers = powers_of(kappa)
     c, c_k, c_kk = averages.overlap @ powers
     c_1, c_1k = averages.moved @ powers[0], averages.moved @ powers[1]  # (A, T)
     c_12 = averages.both_moved @ powers[0]  # (A, A, T)
@@ -199,18 +199,18 @@ def _noise_part(fit: Fit, law: FeatureLaw, response: _Response, averages: _Avera
     c_1_total, both_1 = c_1 + c_k * kappa_1, rest_1 + explicit_1[:, None]
     # once on each side
     still = t * explicit_12[..., None] / r**2 + kappa * np.outer(turn, turn)[..., None]
-    still -= _both(t * both_1 / r**2, turn[:, None])
-    bent = c_12 + _both(c_1k, kappa_1) + 0.5 * c_kk * _both(kappa_1, kappa_1)
+    still -= both(t * both_1 / r**2, turn[:, None])
+    bent = c_12 + both(c_1k, kappa_1) + 0.5 * c_kk * both(kappa_1, kappa_1)
     rest_12 = (
-        gain_12[..., None] * c + _both(gain_1[:, None], c_1_total) + gain * (bent + c_k * still)
+        gain_12[..., None] * c + both(gain_1[:, None], c_1_total) + gain * (bent + c_k * still)
     )
     rest_12 *= t / slack
     c_12_total = bent + c_k * (t * rest_12 / r**2 + still)
-    total = c_12_total * (rest + explicit) + _both(c_1_total, both_1)
+    total = c_12_total * (rest + explicit) + both(c_1_total, both_1)
     return np.asarray((total + c * (rest_12 + explicit_12[..., None])) @ weights)
 
 
-def _both(left: FloatArray, right: FloatArray) -> FloatArray:
+def both(left: FloatArray, right: FloatArray) -> FloatArray:
     """A product rule's two mixed terms, (A, A, T)."""
     product = left[:, None] * right
     return product + product.swapaxes(0, 1)
@@ -224,7 +224,7 @@ def _rest_overlap(
     a quadratic method needs."""
     rest = np.zeros_like(gain)
     for _ in range(60):
-        c, c_k, _ = overlap @ _powers(per * (rest + explicit))
+        c, c_k, _ = overlap @ powers_of(per * (rest + explicit))
         step = (gain * c - rest) / (1 - gain * per * c_k)
         rest = rest + step
         if np.all(np.abs(step) <= 1e-12 * np.abs(rest)):
@@ -234,7 +234,7 @@ def _rest_overlap(
     )
 
 
-def _powers(kappa: FloatArray) -> FloatArray:
+def powers_of(kappa: FloatArray) -> FloatArray:
     """κ^j and its first two derivatives, (3, orders, T)."""
     j = np.arange(_ORDERS)[:, None]
     return np.array([
@@ -245,7 +245,7 @@ def _powers(kappa: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=4)
-def _gauss(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def gauss(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Nodes and weights of N(0, 1), and Hermite polynomials there, orthonormal, (orders, nodes)."""
     nodes = np.linspace(-_REACH, _REACH, count)
     weights = np.exp(-0.5 * nodes**2)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from sparsetoken.model.classifiers import Classifier, Query
+from sparsetoken.model.classifiers import AnyQuery, Classifier
 from sparsetoken.model.law import FeatureLaw, Readout
 from sparsetoken.model.places import log_choose
 from sparsetoken.model.scores import Scores
@@ -32,6 +32,7 @@ from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.fluctuations import readout_covariance
 from sparsetoken.theory.query_spread import gauss_nodes
+from sparsetoken.theory.several_fluctuations import readout_covariance as several_covariance
 
 Metric = Callable[[Scores], float]
 
@@ -89,26 +90,30 @@ def lone_classes(task: Task, n: float) -> list[tuple[float, Scores]]:
 
 @dataclass(frozen=True, eq=False)
 class Readouts:
-    """Readouts of training sets that share a query, up to their scale: w/ρ and b/ρ."""
+    """Readouts of training sets that share a query, up to their scale: w/ρ, b/ρ and r/ρ; with a
+    geometry M, b and the r_j."""
 
-    query: Query | None
+    query: AnyQuery | None
     law: FeatureLaw  # of test samples, given the query
     fit: Fit  # the limit, given the query
     weights: FloatArray  # (sets, K)
     biases: FloatArray  # (sets,)
+    noises: FloatArray  # (sets,), r; or (sets, J)
 
     @classmethod
     def around(
         cls,
-        query: Query | None,
+        query: AnyQuery | None,
         law: FeatureLaw,
         fit: Fit,
         n: float,
         normals: FloatArray,
         within_classes: bool = False,
     ) -> Readouts:
-        """Of n samples each, from normals (sets, K + 2); with the fit's share of positives, if
-        `within_classes`."""
+        """Of n samples each, from normals (sets, K + 2), or (sets, K + 1 + J); with the fit's share
+        of positives, if `within_classes`."""
+        if fit.law.geometry is not None:
+            return cls._around_several(query, law, fit, n, normals, within_classes)
         centre = np.append(fit.weights, fit.bias)
         moved = normals @ _root(readout_covariance(fit, within_classes) / n)  # (sets, K + 2)
         # (w, b, ρ) = eˢ(w₀ + ŵ, b₀ + b̂, ρ₀e^δ): the common scale s, which runs wild near the
@@ -119,33 +124,51 @@ class Readouts:
         # a vast ridge makes ρ vanish beside the bias: beyond e¹⁰⁰ nothing changes any more
         growth = np.exp(np.clip(np.var(rest) - rest, -100.0, 100.0))
         ratios = shape * growth[:, None] / fit.rest
-        return cls(query, law, fit, ratios[:, :-1], ratios[:, -1])
+        weights = ratios[:, :-1]  # r/ρ is at least 1: nothing to divide by is 0
+        return cls(query, law, fit, weights, ratios[:, -1], np.sqrt(1 + weights**2 @ law.noisy))
+
+    @classmethod
+    def _around_several(
+        cls,
+        query: AnyQuery | None,
+        law: FeatureLaw,
+        fit: Fit,
+        n: float,
+        normals: FloatArray,
+        within_classes: bool,
+    ) -> Readouts:
+        """The same with a geometry: E r_j² is kept, in units of the scores' size."""
+        centre, noise = np.append(fit.weights, fit.bias), np.asarray(fit.noise)
+        moved = normals @ _root(several_covariance(fit, within_classes) / n)
+        scale = moved @ _scale_of_scores(fit)
+        shape = centre + moved[:, : len(centre)] - scale[:, None] * centre
+        rest = moved[:, len(centre) :] - scale[:, None]
+        noises = noise * np.exp(np.clip(rest - rest.var(axis=0), -100.0, 100.0))
+        return cls(query, law, fit, shape[:, :-1], shape[:, -1], noises)
 
     def scores(self, law: FeatureLaw) -> Iterator[Scores]:
         """On fresh samples of a law, one training set after the other."""
-        noises = np.sqrt(1 + self.weights**2 @ law.noisy)
-        for weights, bias, noise in zip(self.weights, self.biases, noises, strict=True):
-            yield law.scores(Readout(weights, float(bias), float(noise)))
+        for weights, bias, noise in zip(self.weights, self.biases, self.noises, strict=True):
+            yield law.scores(Readout(weights, float(bias), noise if noise.ndim else float(noise)))
 
     def test_errors(self, law: FeatureLaw) -> FloatArray:
         """`test_error` of each of the scores, all at once."""
-        readouts, design = self._standardized(law)
-        return np.asarray(ndtr(readouts @ design.T) @ law.weights)
+        return np.asarray(ndtr(self._arguments(law)) @ law.weights)
 
     def mean_test_error(self, law: FeatureLaw) -> float:
         """Their mean, as of normal readouts: E Φ(a + σZ) = Φ(a/√(1 + σ²))."""
-        readouts, design = self._standardized(law)
-        centre = readouts.mean(axis=0)
-        moved = design @ (readouts - centre).T  # (points, sets)
-        spread = np.einsum("ij,ij->i", moved, moved) / len(readouts)
-        return float(law.weights @ ndtr(design @ centre / np.sqrt(1 + spread)))
+        arguments = self._arguments(law)
+        centre, spread = arguments.mean(axis=0), arguments.var(axis=0)
+        return float(law.weights @ ndtr(centre / np.sqrt(1 + spread)))
 
-    def _standardized(self, law: FeatureLaw) -> tuple[FloatArray, FloatArray]:
-        """Readouts (sets, K + 1) and points (points, K + 1): Φ of their product is the chance that
-        a readout errs at a point."""
-        noises = np.sqrt(1 + self.weights**2 @ law.noisy)  # at least 1: nothing to divide by is 0
-        design = law.design * (-law.labels / law.scales)[:, None]
-        return np.column_stack([self.weights, self.biases]) / noises[:, None], design
+    def _arguments(self, law: FeatureLaw) -> FloatArray:
+        """(sets, points): Φ of it is the chance that a readout errs at a point."""
+        readouts = np.column_stack([self.weights, self.biases])
+        if self.noises.ndim == 1:
+            design = law.design * (-law.labels / law.scales)[:, None]
+            return np.asarray(readouts / self.noises[:, None] @ design.T)
+        deviations = np.sqrt(self.noises**2 @ (law.scales**2).T)
+        return np.asarray(readouts @ (law.design * -law.labels[:, None]).T / deviations)
 
 
 def _root(covariance: FloatArray) -> FloatArray:
@@ -164,10 +187,15 @@ def _root(covariance: FloatArray) -> FloatArray:
 
 
 def _scale_of_scores(fit: Fit) -> FloatArray:
-    """How the log of the scores' size, ½ log(Var μ + E[σ²]r²), moves with (w, b, log ρ)."""
+    """How the log of the scores' size, ½ log(Var μ + E[σ²]r²), moves with (w, b, log ρ); with a
+    geometry with (M, b, log r_j)."""
     law = fit.law.compressed
     means = law.means - law.weights @ law.means  # (atoms, K)
     score = means @ fit.weights
+    if law.geometry is not None:
+        parts = (law.weights @ law.scales**2) * np.asarray(fit.noise) ** 2
+        gradient = np.concatenate([(law.weights * score) @ means, [0.0], parts])
+        return np.asarray(gradient / (law.weights @ score**2 + parts.sum()))
     variance = float(law.weights @ law.scales**2)
     by_weights = (law.weights * score) @ means + variance * law.noisy * fit.weights
     gradient = np.concatenate([by_weights, [0.0, variance * fit.rest**2]])
@@ -179,10 +207,11 @@ class TrainingSets:
     """A sample of training sets of one size.
 
     `readouts` are those of every query that was evaluated, on draft laws; `draws` (queries, 3) the
-    cosine, the log sharpness and, with a class of few samples, the log of its share of all that
-    were drawn, those evaluated first. `anchor` is the fit on the full law of the middle one: what
-    it says beyond its draft is added to every mean. `lone` is what happens if all samples have one
-    class: the probability of each, and the scores of naming it always.
+    cosine, the log sharpness (both as scores see them: Σ measures lengths) and, with a class of few
+    samples, the log of its share of all that were drawn, those evaluated first. `anchor` is the fit
+    on the full law of the middle one: what it says beyond its draft is added to every mean. `lone`
+    is what happens if all samples have one class: the probability of each, and the scores of naming
+    it always.
     """
 
     task: Task
