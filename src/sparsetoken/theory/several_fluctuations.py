@@ -23,7 +23,7 @@ One covariance, white, gives `fluctuations` back (tests/theory/test_several_fluc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
