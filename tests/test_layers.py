@@ -74,7 +74,9 @@ ROOMS = {
         "state numbers maps sample story reasons export snippets answers workers simulations "
         "guard sessions server explore"
     ).split(),
-    "cli": "output tasks questions planning bags scoring explorer studies".split(),
+    "cli": (
+        "output tasks questions planning reading poolings pilots bags scoring explorer studies"
+    ).split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
     "support": set(),
