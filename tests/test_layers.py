@@ -204,6 +204,21 @@ def test_nobody_asks_for_the_class_of_a_classifier(path):
             assert not kinds & {"Attention", "Pooled", "Vectorized"}, ast.unparse(node)
 
 
+NO_NAMES = set("each found theirs mine ours told hope hopeless mourn glance".split())
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_names_are_nouns(path):
+    """What a variable or an argument is called says what it is: no pronouns, no moods."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+    assert not names & NO_NAMES
+
+
 RESULTS = ("theory", "oracles", "simulation", "planning", "bags")
 
 
