@@ -74,7 +74,9 @@ ROOMS = {
         "state numbers maps sample story reasons export snippets answers workers simulations "
         "guard sessions server explore"
     ).split(),
-    "cli": "output tasks questions planning bags scoring explorer studies".split(),
+    "cli": (
+        "output tasks questions planning reading poolings pilots bags scoring explorer studies"
+    ).split(),
 }
 DOORS = {  # rooms, and figures, that a room may import; support is open to all
     "support": set(),
@@ -200,6 +202,21 @@ def test_nobody_asks_for_the_class_of_a_classifier(path):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
             kinds = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
             assert not kinds & {"Attention", "Pooled", "Vectorized"}, ast.unparse(node)
+
+
+NO_NAMES = set("each found theirs mine ours told hope hopeless mourn glance".split())
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_names_are_nouns(path):
+    """What a variable or an argument is called says what it is: no pronouns, no moods."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+    assert not names & NO_NAMES
 
 
 RESULTS = ("theory", "oracles", "simulation", "planning", "bags")

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import sparsetoken as st
-from sparsetoken.cli import bags as cli_bags
-from sparsetoken.cli import main, parsed
+from sparsetoken.cli import main, parsed, poolings
 from sparsetoken.cli.bags import Fit
+from sparsetoken.cli.output import Voice
+from sparsetoken.cli.pilots import Labelled
 
 
 @pytest.mark.parametrize(
@@ -102,13 +103,13 @@ def test_score_knows_columns_and_takes_fewer_tokens(scored, tmp_path):
 def test_poolings_that_need_memory_are_named(scored, monkeypatch, capsys, large):
     """In one line, whether or not it was estimated how long others take."""
     monkeypatch.setattr(st.BagSource, "fits", False)
-    monkeypatch.setattr(cli_bags, "_LARGE", 0 if large else 1 << 21)
+    monkeypatch.setattr(poolings, "_LARGE", 0 if large else 1 << 21)
     names = "pooled", "attention", "statistics"
     monkeypatch.setattr(st, "rehearse_poolings", lambda *_, **__: dict.fromkeys(names, 1.0))
     bags = st.open_bags(scored / "bags").bags
-    fit = Fit("bags")
-    if fit._poolings(bags, np.arange(3) % 2) is None:
-        fit._absent(names)
+    labelled, voice = Labelled(bags, np.arange(3) % 2, None), Voice(json=False, quiet=False)
+    if Fit("bags")._poolings(labelled, voice) is None:
+        poolings.say_absent(names, voice)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
     assert "joint and posterior would need all bags in memory; vectorized needs" in line
 

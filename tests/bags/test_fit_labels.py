@@ -10,8 +10,11 @@ import pytest
 from sklearn.datasets import load_digits
 
 import sparsetoken as st
-from sparsetoken.cli import bags as command
-from sparsetoken.cli import main
+from sparsetoken.cli import main, poolings
+from sparsetoken.cli.bags import Fit
+from sparsetoken.cli.output import Voice
+from sparsetoken.cli.pilots import Labelled
+from sparsetoken.cli.reading import label_of
 from sparsetoken.support.errors import InvalidInput
 
 
@@ -144,16 +147,17 @@ def test_tokens_of_statistics_are_refused_in_one_line(files, capsys, tmp_path):
     ],
 )
 def test_labels_of_any_kind_are_named_in_words(labels, words, label):
-    assert command._label(np.array(labels), words) == label
+    assert label_of(np.array(labels), words) == label
 
 
 def test_a_label_that_is_not_there_is_refused():
     with pytest.raises(InvalidInput, match="one of the labels 1, 2, got 'x'"):
-        command._label(np.array([1, 2]), "x")
+        label_of(np.array([1, 2]), "x")
     with pytest.raises(InvalidInput, match="one of the labels a, b, got '1'"):
-        command._label(np.array(["a", "b"]), "1")
+        label_of(np.array(["a", "b"]), "1")
 
 
+TWO = Labelled(st.Bags.of(np.ones((2, 2, 2))), np.arange(2), None)
 SECONDS = {"pooled": 2.0, "attention": 15.0, "joint": 580.0, "statistics": 0.5}
 
 
@@ -171,10 +175,9 @@ SECONDS = {"pooled": 2.0, "attention": 15.0, "joint": 580.0, "statistics": 0.5}
     ],
 )
 def test_what_takes_by_far_the_most_time_is_left_out(monkeypatch, capsys, options, compared, words):
-    monkeypatch.setattr(command, "_LARGE", 0)
+    monkeypatch.setattr(poolings, "_LARGE", 0)
     monkeypatch.setattr(st, "rehearse_poolings", lambda *_, **__: SECONDS)
-    chosen = command.Fit("x", **options)._poolings(st.Bags.of(np.ones((2, 2, 2))), np.arange(2))
-    assert chosen == compared
+    assert Fit("x", **options)._poolings(TWO, Voice(json=False, quiet=False)) == compared
     seen = capsys.readouterr().err
     assert seen == "" if words is None else words in seen
 
@@ -185,12 +188,12 @@ def test_what_takes_by_far_the_most_time_is_left_out(monkeypatch, capsys, option
 )
 def test_more_than_a_minute_and_twice_all_others_dominates(others, spent, dominates):
     seconds = {"pooled": others / 2, "attention": others / 2, "joint": spent}
-    assert command._dominates("joint", seconds) is dominates
+    assert poolings.dominates("joint", seconds) is dominates
 
 
 def test_few_numbers_are_not_rehearsed(monkeypatch):
     monkeypatch.setattr(st, "rehearse_poolings", lambda *_, **__: 1 / 0)
-    assert command.Fit("x")._poolings(st.Bags.of(np.ones((2, 2, 2))), np.arange(2)) is None
+    assert Fit("x")._poolings(TWO, Voice(json=False, quiet=False)) is None
 
 
 @pytest.mark.parametrize(

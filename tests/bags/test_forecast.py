@@ -17,7 +17,7 @@ from sparsetoken.bags.anchors import Anchor, Doubt, Scale, anchor_words, disagre
 from sparsetoken.bags.findings import Interval
 from sparsetoken.bags.forecast import Forecast, _crossing
 from sparsetoken.bags.measured import Measured, rank_surplus
-from sparsetoken.cli.bags import _each_once
+from sparsetoken.cli.pilots import warnings_once
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.text import table_text
 
@@ -199,7 +199,7 @@ def test_warnings_of_several_sizes_are_said_once():
         return SimpleNamespace(warnings=warnings)
 
     plans = {100: advice("few", "far"), 200: advice("far"), "the target": advice("far", "near")}
-    assert _each_once(plans) == [
+    assert warnings_once(plans) == [
         "100 bags: few", "100, 200 bags and the target: far", "the target: near",
     ]  # fmt: skip
 

@@ -100,6 +100,32 @@ def test_a_metric_with_a_field_is_given_itself():
         st.plan(task, 30, metric=WeightedError(3.0), target_error=0.1)
 
 
+@dataclass(frozen=True)
+class Youden(Metric):
+    """Sensitivity + specificity − 1, of which a coin has 0."""
+
+    nothing: float = 1.0  # the badness of a coin
+
+    higher_is_better = True
+
+    def value(self, scores):
+        return 1 - scores.false_positive_rate - scores.false_negative_rate
+
+    def baseline(self, task):
+        return Baseline(self.nothing, "a coin")
+
+
+def test_a_value_in_place_of_a_badness_is_refused(monkeypatch):
+    """And targets of one's own metrics are the argument that there is for them."""
+    monkeypatch.setattr(METRICS, "_kinds", dict(METRICS._kinds))
+    METRICS.register("youden", Youden)
+    task = st.Task(4, 1, 5.0)
+    with pytest.raises(InvalidInput, match="Youden: the badness of its baseline must be above 0"):
+        st.plan(task, 30, samples=200, metric=Youden(nothing=0.0))
+    with pytest.raises(InvalidInput, match=r"plan: target must be above 0 \(a coin .*, got -0.1"):
+        st.plan(task, 30, metric="youden", target=-0.1)
+
+
 def test_a_new_metric_is_one_class_and_one_entry(monkeypatch, capsys):
     """Planned for, forward and inverse, and known to the command line; what is promised is what
     simulated runs have."""

@@ -31,11 +31,11 @@ def curves_draft(state: State) -> Answer:
 
 def curves(state: State) -> Answer:
     """Of all metrics."""
-    found = numbers.curves(state)
+    made = numbers.curves(state)
     return {
-        "series": {name: {"x": curve.x, **curve.values} for name, curve in found.items()},
+        "series": {name: {"x": curve.x, **curve.values} for name, curve in made.items()},
         "errors": {
-            metric: max((curve.errors[metric] for curve in found.values()), default=0.0)
+            metric: max((curve.errors[metric] for curve in made.values()), default=0.0)
             for metric in numbers.METRICS
         },
     }
@@ -60,19 +60,19 @@ def alignment(state: State) -> Answer:
 
 def table(state: State) -> Answer:
     """The numbers at the chosen samples, and the reason for them."""
-    found = numbers.chosen(state)
+    at_samples = numbers.chosen(state)
     return {
-        "rows": [{"classifier": name, **at.values} for name, at in found.items()],
-        "error": max((max(at.errors.values()) for at in found.values()), default=0.0),
+        "rows": [{"classifier": name, **at.values} for name, at in at_samples.items()],
+        "error": max((max(at.errors.values()) for at in at_samples.values()), default=0.0),
         "reasons": reasons.sentences(state),
     }
 
 
 def floors(state: State) -> Answer:
-    found = numbers.floors(state)
+    levels = numbers.floors(state)
     return {
-        "floors": [floor._asdict() for floor in found],
-        "error": max(floor.standard_error for floor in found),
+        "floors": [floor._asdict() for floor in levels],
+        "error": max(floor.standard_error for floor in levels),
     }
 
 
@@ -110,7 +110,7 @@ def plan(state: State) -> Answer:
     return {
         "headline": advice.headline,
         "rows": [
-            {name: _told(value) for name, value in option.row(advice.unknown).items()}
+            {name: _written(value) for name, value in option.row(advice.unknown).items()}
             for option in advice.options
         ],
         "apply": {o.classifier: _words(o) for o in advice.options if o.tuned is not None},
@@ -120,7 +120,7 @@ def plan(state: State) -> Answer:
     }
 
 
-def _told(value: Any) -> Any:
+def _written(value: Any) -> Any:
     """A cell of the table, with its standard error."""
     error = numbers.standard_error(value) if isinstance(value, float) else 0.0
     return f"{value!r}" if error else number_text(value)

@@ -76,10 +76,10 @@ class Cell(NamedTuple):
 
 def cell(state: State) -> Cell:
     """Of the exact numbers of a state."""
-    found = chosen(state)
-    values = {name: at.values[state.metric] for name, at in found.items()}
+    at_samples = chosen(state)
+    values = {name: at.values[state.metric] for name, at in at_samples.items()}
     bad, ratio = _log_ratio(state, values)
-    relative = found["attention"].errors[state.metric] / bad
+    relative = at_samples["attention"].errors[state.metric] / bad
     return Cell(ratio, 0.0 if bad <= LEAST else relative / math.log(10))
 
 

@@ -49,13 +49,13 @@ def samples(state: State, every: int = 1) -> tuple[float, ...]:
     >>> set(samples(State(length=5, loss="square"))) >= {1.0, 5.0}
     True
     """
-    found = set(SAMPLES[::every])
+    grid = set(SAMPLES[::every])
     if state.loss in _REGRESSION:
         for features in (1, state.length):  # of attention and the mean, of all tokens
-            found |= {
+            grid |= {
                 features * near for near in _PEAK if SAMPLES[0] < features * near < SAMPLES[-1]
             }
-    return tuple(sorted(found))
+    return tuple(sorted(grid))
 
 
 class Row(NamedTuple):
@@ -106,9 +106,9 @@ def curves(state: State) -> dict[str, Curve]:
         curve = learning_curve(state.task, classifier, state.protocol, grid)
         values, errors = {}, {}
         for metric in METRICS:
-            found = [getattr(prediction, metric) for prediction in curve.predictions]
-            values[metric] = [float(value) for value in found]
-            errors[metric] = max(map(standard_error, found))
+            numbers = [getattr(prediction, metric) for prediction in curve.predictions]
+            values[metric] = [float(value) for value in numbers]
+            errors[metric] = max(map(standard_error, numbers))
         made[name] = Curve(grid, values, errors)
     return made
 
@@ -205,9 +205,9 @@ def chosen(state: State) -> dict[str, Chosen]:
     for name, classifier in classifiers(state).items():
         prediction = predict(state.task, classifier, state.protocol)
         names = ("test_error", "auc", "train_loss", "train_error")
-        found = {number: getattr(prediction, number) for number in names}
-        errors = {number: standard_error(value) for number, value in found.items()}
-        table[name] = Chosen({number: float(value) for number, value in found.items()}, errors)
+        numbers = {number: getattr(prediction, number) for number in names}
+        errors = {number: standard_error(value) for number, value in numbers.items()}
+        table[name] = Chosen({number: float(value) for number, value in numbers.items()}, errors)
     return table
 
 

@@ -14,11 +14,11 @@ _TIE = 0.01  # a difference by less than this part is none
 def sentences(state: State) -> list[str]:
     """Two or three sentences beside the table."""
     table = chosen(state)
-    told = []
+    words = []
     if "attention" in table:
-        told.append(_query(state))
-        told.append(_weights(state))
-    return [*told, *_verdict(table)]
+        words.append(_query(state))
+        words.append(_weights(state))
+    return [*words, *_verdict(table)]
 
 
 def _query(state: State) -> str:

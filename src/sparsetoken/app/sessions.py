@@ -199,13 +199,13 @@ class Session:
         """Some at once, as they come: lists grow, all else is the newest."""
         loop = asyncio.get_running_loop()
         waiting: list[Answer] = []
-        told = 0.0
+        sent = 0.0
         try:
             async for part in parts:
                 waiting.append(part)
-                if loop.time() - told >= _TOLD:
+                if loop.time() - sent >= _TOLD:
                     await self._say(reply | {"parts": waiting})
-                    waiting, told = [], loop.time()
+                    waiting, sent = [], loop.time()
         finally:
             await parts.aclose()
         await self._say(reply | {"parts": waiting, "done": True})

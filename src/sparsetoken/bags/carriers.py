@@ -65,11 +65,11 @@ class Carriers(ABC):
 
     def bag(self, log_ratios: FloatArray) -> Bag:
         """Of one bag, from the log ratios of its tokens (L,)."""
-        found = self.bags(log_ratios, np.array([len(log_ratios)]))
-        return Bag(float(found.log_ratios[0]), found.chances)
+        bag = self.bags(log_ratios, np.array([len(log_ratios)]))
+        return Bag(float(bag.log_ratios[0]), bag.chances)
 
-    def learned(self, found: ManyBags, counted: FloatArray) -> Carriers:
-        """The likelier law, by what it has found in bags of these weights, of sum 1."""
+    def learned(self, carried: ManyBags, counted: FloatArray) -> Carriers:
+        """The likelier law, by what it says of bags of these weights, of sum 1."""
         return self
 
 
@@ -115,9 +115,11 @@ class VaryingShare(Carriers):
     def bags(self, log_ratios: FloatArray, lengths: IntArray) -> ManyBags:
         starts = np.cumsum(lengths) - lengths
         more = np.expm1(np.minimum(log_ratios, _MOST_LOG))
-        each = np.stack([np.add.reduceat(np.log1p(share * more), starts) for share in self.shares])
+        by_share = np.stack(
+            [np.add.reduceat(np.log1p(share * more), starts) for share in self.shares]
+        )
         with np.errstate(divide="ignore"):
-            heights = np.log(self.weights)[:, None] + each
+            heights = np.log(self.weights)[:, None] + by_share
         totals = logsumexp(heights, axis=0)
         posterior = np.exp(heights - totals)
         chances = np.zeros(len(more))
@@ -125,8 +127,8 @@ class VaryingShare(Carriers):
             chances += np.repeat(share * of_bags, lengths) / (1 + share * more)
         return ManyBags(totals, chances * (1 + more), posterior)
 
-    def learned(self, found: ManyBags, counted: FloatArray) -> VaryingShare:
-        return replace(self, weights=tuple((found.shares @ counted).tolist()))
+    def learned(self, carried: ManyBags, counted: FloatArray) -> VaryingShare:
+        return replace(self, weights=tuple((carried.shares @ counted).tolist()))
 
 
 def _subsets(log_ratios: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
@@ -134,10 +136,10 @@ def _subsets(log_ratios: FloatArray, count: int) -> tuple[FloatArray, FloatArray
     token by itself where there are too many."""
     length = log_ratios.shape[1]
     if length * count > _MOST_PRODUCTS:
-        found = VaryingShare((count / length,), (1.0,)).bags(
+        alone = VaryingShare((count / length,), (1.0,)).bags(
             log_ratios.ravel(), np.full(len(log_ratios), length)
         )
-        return found.log_ratios, found.chances.reshape(log_ratios.shape)
+        return alone.log_ratios, alone.chances.reshape(log_ratios.shape)
     log_sums, chances = carrier_chances(log_ratios, count)
     return log_sums - log_choose(length, count), chances
 
@@ -167,16 +169,16 @@ def refit(levels: Levels, start: Carried, *, spread: bool) -> Carried:
     signal, counted = start._replace(height=-np.inf), levels.counted / levels.counted.sum()
     for _ in range(_ROUNDS):
         shift, width, carriers, before = signal
-        found = carriers.bags(levels.log_ratios(Signal(shift, width, 1, 0.0)), levels.lengths)
-        height = float(levels.counted @ found.log_ratios)
+        carried = carriers.bags(levels.log_ratios(Signal(shift, width, 1, 0.0)), levels.lengths)
+        height = float(levels.counted @ carried.log_ratios)
         if height - before < _RISE:
             return signal._replace(height=height)
-        chances = found.chances * np.repeat(levels.counted, levels.lengths)
+        chances = carried.chances * np.repeat(levels.counted, levels.lengths)
         mass = max(float(chances.sum()), 1e-12)
         shift = max(float(chances @ levels.tokens) / mass, _LEAST_SHIFT)
         if spread:
             width = float(np.sqrt(max(float(chances @ (levels.tokens - shift) ** 2) / mass, 1.0)))
-        signal = Carried(shift, width, carriers.learned(found, counted), height)
+        signal = Carried(shift, width, carriers.learned(carried, counted), height)
     raise ConvergenceError(
         f"TokenPosterior: the likelihood of the bags still rises by {height - before:g} after "
         f"{_ROUNDS} rounds, {_RISE:g} is required"

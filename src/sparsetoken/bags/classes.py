@@ -54,7 +54,7 @@ class OneAgainstRest:
 
     @property
     def models(self) -> tuple[BagModel, ...]:
-        return tuple(each.model for each in self.trained)
+        return tuple(fit.model for fit in self.trained)
 
     def scores(self, bags: Walked) -> FloatArray:
         """Of the second of two labels (n,), or of each of several (n, k)."""

@@ -88,7 +88,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             folds=self.folds,
         )
         fitted = OneAgainstRest.train(bags, classes, index, weights, signal, recipe, groups)
-        if recipe.free and not all(each.losses for each in fitted.trained):
+        if recipe.free and not all(fit.losses for fit in fitted.trained):
             warnings.warn(
                 "one class has a single bag, or bags in a single one of the groups, nothing can be "
                 "held out: shrinkage, sharpness and ridge are not tuned, probabilities not "
@@ -122,9 +122,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _set_fitted(self, fitted: OneAgainstRest) -> None:
         """The attributes that say what was fitted: numbers for two classes, arrays for more."""
         self._fitted, self.classes_ = fitted, fitted.classes
-        chosen = [each.choice.flat for each in fitted.trained]
-        self.learned_by_ = by_class(each.by for each in fitted.trained)
-        self.joint_ = by_class(each.by == "joint" for each in fitted.trained)
+        chosen = [fit.choice.flat for fit in fitted.trained]
+        self.learned_by_ = by_class(fit.by for fit in fitted.trained)
+        self.joint_ = by_class(fit.by == "joint" for fit in fitted.trained)
         self.target_ = by_class(target for _, target, _, _, _ in chosen)
         self.shrinkage_ = by_class(shrinkage for _, _, shrinkage, _, _ in chosen)
         self.sharpness_ = by_class(sharpness for _, _, _, sharpness, _ in chosen)
@@ -189,8 +189,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bags: Walked, values: Callable[[Bags], FloatArray], words: str
     ) -> list[FloatArray]:
         """Values of all tokens, by bags: arrays (L_i,)."""
-        found = bags.run(ValueKernel(values, words))["values"]
-        return np.split(found, np.cumsum(bags.lengths)[:-1])
+        values_of_all = bags.run(ValueKernel(values, words))["values"]
+        return np.split(values_of_all, np.cumsum(bags.lengths)[:-1])
 
     def token_values(self, X: Any, mask: Any = None, label: Any = None) -> dict[str, Any]:
         """All that is known of each token, by name: lists of arrays (L_i,)."""

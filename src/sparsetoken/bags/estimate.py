@@ -32,7 +32,7 @@ _LEAST_AGREEMENT = 0.01  # s²: directions that agree less say nothing of the si
 
 def best_estimate(data: TrainingData) -> Estimate:
     """Over all ways to whiten the noise."""
-    return max((Estimate.of(data, each) for each in SHRINKINGS), key=Estimate.recognition)
+    return max((Estimate.of(data, shrinking) for shrinking in SHRINKINGS), key=Estimate.recognition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,6 @@ def recognised(bags: Levels, positive: BoolArray, signal: Signal) -> float:
     count = float(bags.counted.sum())
     share = float(bags.counted[positive].sum()) / count
     logits = bags.log_likelihoods(signal) + np.log(share / (1 - share))
-    told = -np.logaddexp(0.0, np.where(positive, -logits, logits))
+    likelihoods = -np.logaddexp(0.0, np.where(positive, -logits, logits))
     alone = np.log(np.where(positive, share, 1 - share))
-    return float(bags.counted @ (told - alone)) - 0.5 * float(np.log(count)) * signal.extras
+    return float(bags.counted @ (likelihoods - alone)) - 0.5 * float(np.log(count)) * signal.extras

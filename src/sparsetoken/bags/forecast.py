@@ -104,12 +104,12 @@ class PilotPlan(Shown):
         if best is None:
             first = min(self.options, key=lambda option: option.low)
             fewer = " or fewer" if first.low <= first.least else ""
-            hope = (
+            earliest = (
                 f" (with {first.low:.0f}{fewer} labelled bags at the earliest)"
                 if first.low < math.inf
                 else ""
             )
-            return f"A {metric} of {target:g} is not in sight for bags like these{hope}."
+            return f"A {metric} of {target:g} is not in sight for bags like these{earliest}."
         if target is None:
             answer = f"{asked.samples} labelled bags give {metric} {best}"
         else:
@@ -142,8 +142,15 @@ class PilotPlan(Shown):
 
         asked, best = self.question, self.best
         rows = [
-            Option(each.classifier, each.value, each.low, each.high, each.theory, _not_before(each))
-            for each in self.options
+            Option(
+                option.classifier,
+                option.value,
+                option.low,
+                option.high,
+                option.theory,
+                _not_before(option),
+            )
+            for option in self.options
         ]
         words = asked.setting.metric.words
         needed = f"labelled bags for {words} {asked.target or 0:g}"
@@ -263,7 +270,7 @@ def _needed(question: Question, task: Task, anchor: Anchor, reach: float) -> For
     counts = np.unique(np.geomspace(*ends, _POINTS).round().astype(int)).tolist()
     effective = [anchor.effective(count) for count in counts]
     tuned = tuned_at(setting, task, anchor.classifier, effective)
-    theory = np.array([scale.deviate(setting.metric.badness(float(each.value))) for each in tuned])
+    theory = np.array([scale.deviate(setting.metric.badness(float(best.value))) for best in tuned])
     middle = theory + [anchor.move(count) for count in counts]
     half = reach * np.array([anchor.deviation(count) for count in counts])
     alone, value, low, high = (

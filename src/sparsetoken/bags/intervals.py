@@ -196,9 +196,9 @@ def area(positive: BoolArray, scores: FloatArray, folds: Any = None) -> Area:
 
 def mean_area(areas: list[Area]) -> Area:
     """Of several labels, each against the rest of the same bags; as sure as the rarest one is."""
-    value = float(np.mean([each.value for each in areas]))
-    parts = np.mean([each.parts for each in areas], axis=0)
-    rarest = min(areas, key=lambda each: each.positives)
+    value = float(np.mean([area.value for area in areas]))
+    parts = np.mean([area.parts for area in areas], axis=0)
+    rarest = min(areas, key=lambda area: area.positives)
     return Area(value, parts, rarest.positives, rarest.negatives)
 
 

@@ -167,17 +167,17 @@ class Levels:
         if signal.count == 1:
             highest = np.maximum.reduceat(ratios, self.starts)
             sums = np.add.reduceat(np.exp(ratios - np.repeat(highest, self.lengths)), self.starts)
-            found = highest + np.log(sums) - np.log(self.lengths)
+            heights = highest + np.log(sums) - np.log(self.lengths)
         elif exact or len(ratios) * signal.count <= _MOST_PRODUCTS:
-            found = self._symmetric(ratios, count)
+            heights = self._symmetric(ratios, count)
         else:  # each token by itself, with probability R/L
             share = np.repeat(count / self.lengths, self.lengths)
             with np.errstate(divide="ignore"):
-                each = np.logaddexp(np.log1p(-share), np.log(share) + ratios)
-            found = np.add.reduceat(each, self.starts)
+                alone = np.logaddexp(np.log1p(-share), np.log(share) + ratios)
+            heights = np.add.reduceat(alone, self.starts)
         if signal.silent == 0:
-            return np.asarray(found)
-        return np.logaddexp(np.log(signal.silent), np.log1p(-signal.silent) + found)
+            return np.asarray(heights)
+        return np.logaddexp(np.log(signal.silent), np.log1p(-signal.silent) + heights)
 
     def _symmetric(self, ratios: FloatArray, count: IntArray) -> FloatArray:
         """log e_R/C(L, R) of each bag."""
@@ -293,13 +293,13 @@ def _likeliest(levels: Levels, start: Signal, *, spread: bool, silent: bool) -> 
         return -levels.height(signal_at(point))
 
     options: Any = {"xatol": 5e-3, "fatol": 5e-3, "initial_simplex": _simplex(point)}
-    found = minimize(
+    optimum = minimize(
         cost,
         np.array(point, dtype=float),
         method="Nelder-Mead",
         options=options,
     )
-    return signal_at(found.x)
+    return signal_at(optimum.x)
 
 
 def _simplex(point: list[float]) -> FloatArray:

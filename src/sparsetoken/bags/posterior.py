@@ -68,8 +68,8 @@ class TokenLaw:
         signal if its bag is positive; from tokens along the query (N,)."""
         shift, width, carriers, _ = self.signal
         ratios = self.levels(along, bags).log_ratios(Signal(shift, width, 1, 0.0))
-        found = carriers.bags(ratios, bags.lengths)
-        return found.log_ratios, found.chances
+        carried = carriers.bags(ratios, bags.lengths)
+        return carried.log_ratios, carried.chances
 
 
 class Taught(NamedTuple):

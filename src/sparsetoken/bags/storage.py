@@ -207,7 +207,7 @@ def _restored(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> BagClas
         }
         trained.append(restored(pooling, learned, own))
     features = int(about["features"])
-    dims = {dim_of(each.model) * classifier.n_tokens for each in trained}
+    dims = {dim_of(fit.model) * classifier.n_tokens for fit in trained}
     if dims != {features}:
         raise InvalidInput(f"{features} features do not fit dimensions {sorted(dims)}")
     if about["names"] is not None:

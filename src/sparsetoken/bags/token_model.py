@@ -185,7 +185,7 @@ def _fixed(levels: Levels) -> tuple[Signal, float]:
         return fit.signal, fit.height
     shortest = int(levels.lengths.min())
     near = {count, *fit.counts, count - 1, count + 1} & set(range(1, min(_FEW, shortest) + 1))
-    signals = [_best_shift(levels, replace(fit.signal, count=each)) for each in near | {count}]
+    signals = [_best_shift(levels, replace(fit.signal, count=number)) for number in near | {count}]
     heights = [levels.height(signal, exact=True) for signal in signals]
     best = int(np.argmax(heights))
     return signals[best], heights[best]
@@ -193,13 +193,13 @@ def _fixed(levels: Levels) -> tuple[Signal, float]:
 
 def _best_shift(levels: Levels, signal: Signal) -> Signal:
     """The likeliest shift, all else as it is; within a quarter."""
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda shift: -levels.height(replace(signal, shift=shift), exact=True),
         bounds=(0.75 * signal.shift, 1.25 * signal.shift),
         method="bounded",
         options={"xatol": 5e-3},
     )
-    return replace(signal, shift=float(found.x))
+    return replace(signal, shift=float(optimum.x))
 
 
 def _sigmoid(scores: FloatArray, data: TrainingData) -> Sigmoid:

@@ -204,13 +204,13 @@ def _posterior(
     """What expectation–maximisation learns, begun with the two-step query: what tells held-out bags
     apart best, attention or likelihood, and all that it is fitted to."""
     seen = (seen_tokens(own, recipe, start.mapped)[1] for own in all_sets(data, folds))
-    jobs = [Job(own, each.whitening) for own, each in zip(seen, ready, strict=True)]
+    jobs = [Job(own, prepared.whitening) for own, prepared in zip(seen, ready, strict=True)]
     taught = [
-        each
+        query
         for _, group in groupby(jobs, key=lambda job: id(job.data.bags))
-        for each in learn(list(group))
+        for query in learn(list(group))
     ]
-    sharp = [each for each in recipe.sharpnesses(start.mapped) if each > 0]
+    sharp = [sharpness for sharpness in recipe.sharpnesses(start.mapped) if sharpness > 0]
     scores: dict[tuple[LearnedBy, Choice], FloatArray] = {}
     for held, job, own in zip(folds, jobs, taught, strict=False):  # the last is of all bags
         for by, candidate in _taught(recipe, job, own, sharp):
@@ -221,8 +221,8 @@ def _posterior(
                 out_of_fold[held] = candidate.scored[held] @ readout.weights + readout.bias
     by, choice = min(scores, key=lambda key: judge(data, recipe, scores[key]).loss)
     made = [
-        each._replace(candidate=dict(_taught(recipe, job, own, [choice.sharpness]))[by])
-        for each, job, own in zip(ready, jobs, taught, strict=True)
+        prepared._replace(candidate=dict(_taught(recipe, job, own, [choice.sharpness]))[by])
+        for prepared, job, own in zip(ready, jobs, taught, strict=True)
     ]
     return by, choice, made
 

@@ -50,9 +50,9 @@ class Walking:
         elif isinstance(self.executor, int):
             yield from _in_processes(function, items, self.executor)
         else:
-            theirs = self.executor
+            given = self.executor
             pool: AbstractContextManager[Executor] = (
-                ThreadPoolExecutor(_processors()) if theirs is None else nullcontext(theirs)
+                ThreadPoolExecutor(_processors()) if given is None else nullcontext(given)
             )
             with one_blas_thread(), pool as executor:
                 yield from _in_order(function, items, executor)

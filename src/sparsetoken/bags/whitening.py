@@ -100,8 +100,8 @@ class Square:
     def roots(self, unit: FloatArray, shrunk: Iterable[Shrunk]) -> Iterator[Root]:
         """For each way to shrink it, diag(unit)·covariance^{−1/2}."""
         values, vectors = np.linalg.eigh(self.matrix)
-        for each in shrunk:
-            roots = each.roots(values, values[-1], len(values))
+        for shrinking in shrunk:
+            roots = shrinking.roots(values, values[-1], len(values))
             root = unit[:, None] * ((vectors / roots) @ vectors.T)
             root[:, unit == 0] = 0.0  # but for rounding it is
             yield root
@@ -135,9 +135,9 @@ class Wide:
         values = values[kept]
         vectors = self.tokens.T @ (turns[:, kept] / np.sqrt(values))  # (d, r), of length 1
         largest = float(max(values.max(initial=0.0), self.own.max()))
-        for each in shrunk:
+        for shrinking in shrunk:
             alone, along, none = (
-                1 / each.roots(part, largest, len(self.own))
+                1 / shrinking.roots(part, largest, len(self.own))
                 for part in (self.own, values, np.zeros(1))
             )
             scaled = unit[:, None] * vectors * (along - none)
@@ -203,7 +203,9 @@ class Moments:
             assert target is not None
             same, ratio = list(group), self.units.ratio(target)
             level = float(np.mean(ratio[ratio > 0] ** 2)) if ratio.any() else 1.0
-            shrunk = [Shrunk(max(self.shrinkage[target], each.least), level) for each in same]
+            shrunk = [
+                Shrunk(max(self.shrinkage[target], shrinking.least), level) for shrinking in same
+            ]
             roots = self.covariances[target].roots(self.units.scale(target), shrunk)
             for shrinking, root in zip(same, roots, strict=True):
                 yield shrinking, Whitening(self.units.mean, root)

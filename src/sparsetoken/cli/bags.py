@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,31 +11,39 @@ import tyro
 from numpy.typing import NDArray
 
 import sparsetoken as st
-from sparsetoken.cli.output import Row, note, show, target, warnings_as_notes
+from sparsetoken.cli.output import Row, Voice, note, target, warnings_as_notes
+from sparsetoken.cli.pilots import (
+    Labelled,
+    pilot_of,
+    plan_for_fewer,
+    plans_of,
+    signal_tokens,
+    subsampling_cost,
+)
+from sparsetoken.cli.poolings import chosen_pooling, quick_poolings, say_absent, show_comparison
+from sparsetoken.cli.reading import (
+    copies,
+    fewer_tokens,
+    label_of,
+    merged,
+    open_noted,
+    readable_noted,
+    shape_line,
+    signal_line,
+    walked,
+)
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput
-from sparsetoken.support.text import json_text, table_text
+from sparsetoken.support.text import json_text
 from sparsetoken.support.whole_files import whole_file
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from sparsetoken.cli.reading import Walked
 
-    Walked = st.Bags | st.BagSource  # in memory or on disk
-
-_MOST_PAIRS = 10  # of bags that are nearly the same, a sentence each
-_MORE = (1, 2, 4, 8)  # times as many labelled bags
-_PILOT = 1 << 28  # numbers of bags from which a signal is estimated, where not all fit: 2 GiB
-_LEAST_DIM = 3  # of a plan
-_SHOWN = 20  # bags that are left out, of which is said why
-_FEWER = 0.4  # of the bags: what the smaller of two measurements learns from
 _SEVERAL = (
     "Nothing is estimated or planned for several labels; --positive LABEL does so for one against "
     "the rest."
 )
-_LARGE = 1 << 21  # numbers in all tokens, below which no pooling takes a minute
-# A pooling dominates that takes more than a minute, and twice as long as all others together. A
-# choice: joint training of 200 bags of 1000 tokens in 512 dimensions takes 3.6 times as long.
-_MOST_SECONDS, _MOST_TIMES = 60.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -107,25 +114,28 @@ class Fit:
     def run(self) -> None:
         destination, page = target("fit: save", self.save), target("fit: report", self.report)
         whole("fit", "folds", self.folds, least=2)
+        voice = Voice(self.json, self.no_progress)
         collection = self._collection()
         labels, groups = self._labelled(collection)
         try:
-            bags = self._walked(self._fewer(collection.bags))
-            duplicates = self._duplicates(bags, groups)
+            bags = self._walked(fewer_tokens(collection.bags, self.max_tokens, self.seed))
+            duplicates = copies(bags, groups, voice)
         except InvalidInput:  # of one bag: there may be more
             collection = readable_noted(collection, self.leave_out)
             labels, groups = self._labelled(collection)
-            bags = self._walked(self._fewer(collection.bags))
-            duplicates = self._duplicates(bags, groups)
+            bags = self._walked(fewer_tokens(collection.bags, self.max_tokens, self.seed))
+            duplicates = copies(bags, groups, voice)
+        every = Labelled(collection.bags, labels, groups)
         classes = np.unique(labels)
         signal = self._signal(classes)
         if self.merge:
-            bags, labels = self._merged(bags, labels, groups, signal)
-            groups = None
-        self._say(_shape(bags, groups))
-        self._say(_signal_line(classes, signal))
+            bags, labels = merged(bags, labels, groups, signal, voice)
+            bags, groups = self._walked(bags), None
+        voice.say(shape_line(bags, groups))
+        voice.say(signal_line(classes, signal))
+        labelled = Labelled(bags, labels, groups)
         with warnings_as_notes() as warnings:
-            poolings = self._poolings(bags, labels, groups)
+            poolings = self._poolings(labelled, voice)
             comparison = st.cross_validate(
                 bags,
                 labels,
@@ -136,19 +146,13 @@ class Fit:
                 positive=signal,
                 groups=groups,
             )
-        table = comparison.table
-        hidden = ["error_se", "auc_se", "failure", "best"]
-        shown: Any = table.drop(columns=hidden).to_dict("records")
-        self._shown(shown)
-        for row in comparison.rows:
-            if row["failure"]:
-                self._say(f"{row['pooling']} has no numbers: {row['failure']}.")
+        show_comparison(comparison, voice)
         if poolings is None:
-            self._absent(table.pooling)
-        chosen = self._chosen(table)
+            say_absent(comparison.table.pooling, voice)
+        chosen = chosen_pooling(comparison.table, self.pooling)
         classifier = tokens = None
         if destination is not None or page is not None:
-            self._doing(f"fitting all bags ({chosen})")
+            voice.doing(f"fitting all bags ({chosen})")
             try:
                 classifier = st.ESTIMATORS.make(chosen, positive=signal)
                 classifier.fit(bags, labels, groups=groups)
@@ -157,17 +161,13 @@ class Fit:
                     raise
                 warnings.append(f"{chosen} does not arrive when it learns from all bags: {error}")
         if destination is not None and classifier is not None:
-            tokens = self._tokens(bags, labels, signal, groups)
+            tokens = signal_tokens(labelled, signal, self.seed, voice)
             st.save_classifier(classifier, destination, tokens)
             note(f"the classifier ({chosen}) is in {self.save}")
-        outlook: Row = {}
-        if signal is None:
-            outlook["unplanned"] = _SEVERAL
-            self._say(f"\n{_SEVERAL}")
-        else:
-            outlook = self._outlook(bags, labels == signal, groups, chosen)
+        outlook = self._outlook(labelled, signal, chosen, voice)
         if self.max_tokens is not None and outlook.get("pilot") and not self.merge:
-            warnings.append(self._cost(collection.bags, labels == signal, groups))
+            warnings.append(subsampling_cost(every, signal, self.max_tokens, self.seed, voice))
+        problems = collection.problems
         report = st.FitReport.of(
             bags,
             labels,
@@ -179,9 +179,7 @@ class Fit:
             warnings=[*collection.notes, *duplicates, *warnings],
             names=None if self.merge else collection.names,
             groups=groups,
-            problems=list(
-                zip(collection.problems.bag, collection.problems.explanation, strict=True)
-            ),
+            problems=list(zip(problems.bag, problems.explanation, strict=True)),
             saved=self.save,
             saved_tokens=tokens is not None,
             commands=self._commands,
@@ -194,6 +192,37 @@ class Fit:
             note(f"the report is in {self.report}")
         if self.json:
             print(json_text(report.content()))
+
+    def _poolings(self, labelled: Labelled, voice: Voice) -> list[str] | None:
+        """Those to compare; None for all that suit the bags."""
+        if self.poolings:
+            return [name.strip() for names in self.poolings for name in names.split(",")]
+        return quick_poolings(*labelled, self.folds, self.pooling, voice)
+
+    def _outlook(self, labelled: Labelled, signal: Any, chosen: str, voice: Voice) -> Row:
+        """What is in the bags, and what more of them would give."""
+        if signal is None:
+            voice.say(f"\n{_SEVERAL}")
+            return {"unplanned": _SEVERAL}
+        try:
+            pilot = pilot_of(labelled, signal, self.seed, voice)
+        except InvalidInput as error:
+            voice.say(f"\nNothing can be estimated or planned: {error}.")
+            return {"unplanned": str(error)}
+        if not pilot.found:
+            return {"pilot": pilot}
+        targets = {"target_error": self.target_error, "target_auc": self.target_auc}
+        answer = plans_of(pilot, targets, self._whose(chosen), voice)
+        if self.report is not None:
+            answer["fewer"] = plan_for_fewer(pilot)
+        return {"pilot": pilot, **answer}
+
+    def _whose(self, chosen: str) -> str:
+        """Whether the classifier that was chosen is among those forecast."""
+        words = f"the classifier saved is {chosen}" if self.save else f"{chosen} was best here"
+        if self.save is None and self.pooling != "best":
+            words = f"{chosen} was asked for"
+        return words if chosen in ("attention", "pooled") else f"{words}, of which nothing is said"
 
     @property
     def _commands(self) -> list[str]:
@@ -264,306 +293,8 @@ class Fit:
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""
         if self.positive is not None:
-            return _label(classes, self.positive)
+            return label_of(classes, self.positive)
         return classes[1].item() if len(classes) == 2 else None
 
-    def _fewer(self, bags: Walked) -> Walked:
-        """With all their tokens, or with some."""
-        if self.max_tokens is None:
-            return bags
-        fewer: Walked = st.subsampled(bags, self.max_tokens, self.seed)  # type: ignore[type-var]
-        return fewer
-
-    def _walked(self, bags: st.Bags | st.BagSource) -> Walked:
-        """In memory if they fit; else as they are read in passes."""
-        if bags.fits and self.keep is None and self.device is None:
-            return bags.load()
-        if isinstance(bags, st.Bags):
-            raise InvalidInput("fit: keep and device are for folders of bags, which are read again")
-        note(f"{len(bags)} bags are read in passes")
-        show = not self.no_progress
-        return bags.walked(kept_in=self.keep, device=self.device, progress=show)
-
-    def _duplicates(self, bags: Walked, groups: NDArray[Any] | None) -> list[str]:
-        """Bags that are nearly the same, in different groups, each pair in a sentence."""
-        self._doing("looking for copies of bags")
-        table = st.find_duplicates(bags, groups, progress=not self.no_progress)
-        pairs: Any = table.to_dict("records")
-        words = []
-        for pair in pairs[:_MOST_PAIRS]:
-            within = (
-                "" if groups is None else f" of groups {pair['group']} and {pair['other_group']}"
-            )
-            words.append(
-                f"bags {pair['name']} and {pair['other_name']}{within} are nearly the same, "
-                f"{pair['shared']:.0%} of their tokens: errors look better than they are where one "
-                "is held out and the other is not"
-            )
-        if len(pairs) > _MOST_PAIRS:
-            words.append(f"{len(pairs) - _MOST_PAIRS} more pairs of bags are nearly the same")
-        for sentence in words:
-            self._say(f"Warning: {sentence}.")
-        return words
-
-    def _merged(
-        self, bags: Walked, labels: NDArray[Any], groups: NDArray[Any] | None, signal: Any
-    ) -> tuple[Walked, NDArray[Any]]:
-        """One bag for each group."""
-        if groups is None:
-            raise InvalidInput("fit: merge must come with --group, which says what becomes one bag")
-        two = len(np.unique(labels)) == 2
-        merged = st.merge_bags(
-            bags, labels, groups, rule="any" if two else "same", positive=signal if two else None
-        )
-        assert merged.labels is not None
-        self._say(f"{len(bags)} bags merged into {len(merged.groups)}, one for each group.")
-        return self._walked(merged.bags), merged.labels
-
-    def _poolings(
-        self, bags: Walked, labels: NDArray[Any], groups: NDArray[Any] | None = None
-    ) -> list[str] | None:
-        """Those to compare; None for all that suit the bags."""
-        if self.poolings:
-            return [name.strip() for names in self.poolings for name in names.split(",")]
-        if int(bags.lengths.sum()) * bags.dim < _LARGE:
-            return None
-        self._doing("estimating how long each pooling will take (--poolings chooses them)")
-        seconds = st.rehearse_poolings(bags, labels, folds=self.folds, groups=groups)
-        self._absent(seconds)
-        kept = {name for name in seconds if name == self.pooling or not _dominates(name, seconds)}
-        note(
-            ", ".join(
-                f"{name} about {_duration(spent)}"
-                + ("" if name in kept else f": left out; --poolings {name} to have it")
-                for name, spent in seconds.items()
-            )
-        )
-        return [name for name in seconds if name in kept]
-
-    def _absent(self, suited: Iterable[str]) -> None:
-        """A line on the poolings that do not suit the bags, and why."""
-        absent = [name for name in st.ESTIMATORS if name not in set(suited)]
-        words = []
-        if names := [name for name in absent if name != "vectorized"]:
-            words.append(f"{' and '.join(names)} would need all bags in memory")
-        if "vectorized" in absent:
-            words.append("vectorized needs bags of one length, not too many")
-        if words:
-            self._say(f"(left out: {'; '.join(words)})")
-
-    def _tokens(
-        self, bags: Walked, labels: NDArray[Any], signal: Any, groups: NDArray[Any] | None
-    ) -> st.TokenPosterior | None:
-        """Which tokens carry the signal, for maps; None where that cannot be told."""
-        if signal is None:
-            note("no maps of tokens (score --maps) for several labels; --positive LABEL has them")
-            return None
-        self._doing("learning which tokens carry the signal")
-        try:
-            some = self._few(bags)
-            tokens = st.TokenPosterior(positive=signal).fit(
-                bags[some].load(), labels[some], groups=None if groups is None else groups[some]
-            )
-        except (InvalidInput, st.ConvergenceError) as error:
-            note(f"no maps of tokens (score --maps): {error}")
-            return None
-        if not tokens.found_:
-            note(
-                "no maps of tokens (score --maps): no signal along one direction, evidence "
-                f"{tokens.evidence_:.1f} standard errors"
-            )
-            return None
-        return tokens
-
-    def _outlook(
-        self,
-        bags: Walked,
-        positive: NDArray[np.bool_],
-        groups: NDArray[Any] | None,
-        chosen: str,
-    ) -> Row:
-        """What is in the bags, and what more of them would give."""
-        self._doing("estimating what is in the bags")
-        try:
-            chosen_bags = self._few(bags)
-            pilot = st.estimate_task(
-                bags[chosen_bags].load(),
-                positive[chosen_bags],
-                groups=None if groups is None else groups[chosen_bags],
-            )
-        except InvalidInput as error:
-            self._say(f"\nNothing can be estimated or planned: {error}.")
-            return {"unplanned": str(error)}
-        self._say("\n" + pilot.summary())
-        return {"pilot": pilot, **(self._plans(pilot, chosen) if pilot.found else {})}
-
-    def _cost(self, whole: Walked, positive: NDArray[np.bool_], groups: NDArray[Any] | None) -> str:
-        """What it costs to keep some tokens of each bag, by the task that whole ones come from."""
-        self._doing("estimating what is in whole bags, for what --max-tokens costs")
-        try:
-            some = self._few(whole)
-            pilot = st.estimate_task(
-                whole[some].load(),
-                positive[some],
-                groups=None if groups is None else groups[some],
-                measure=False,
-            )
-            if pilot.task is None:
-                raise InvalidInput("no signal was found in whole bags")
-            dim = max(_LEAST_DIM, round(pilot.effective_dim))
-            cost = st.max_tokens_cost(
-                pilot.task, self.max_tokens or 0, dim=dim, samples=len(whole), seed=self.seed
-            )
-            words = f"by theory alone: {cost}"
-        except (InvalidInput, st.ConvergenceError) as error:
-            words = f"what --max-tokens costs cannot be told: {error}"
-        self._say(f"{words[:1].upper()}{words[1:].removesuffix('.')}.")
-        return words
-
-    def _few(self, bags: Walked) -> NDArray[np.intp]:
-        """Places of all bags; of as many as memory has room for, drawn at random."""
-        if bags.fits:
-            return np.arange(len(bags))
-        order = np.random.default_rng(self.seed).permutation(len(bags))
-        count = int(np.sum(np.cumsum(bags.lengths[order]) * bags.dim <= _PILOT))
-        note(f"what is in the bags is estimated from {count} of them, which memory has room for")
-        return np.sort(order[:count])
-
-    def _doing(self, words: str) -> None:
-        if not self.no_progress:
-            note(words)
-
-    def _say(self, words: str) -> None:
-        if not self.json:
-            print(words, flush=True)
-
-    def _shown(self, rows: list[Row]) -> list[Row]:
-        if not self.json:
-            show(rows)
-        return rows
-
-    def _chosen(self, table: pd.DataFrame) -> str:
-        names = list(table.pooling[1:])
-        if self.pooling == "best":
-            if not table.best.any():
-                why = "; ".join(table.failure[1:])
-                raise st.ConvergenceError(f"fit: no pooling arrives: {why}")
-            return str(table.pooling[table.best].iloc[0])
-        if self.pooling not in names:
-            raise InvalidInput(
-                f"fit: pooling must be one of {', '.join(names)} for these bags, got "
-                f"{self.pooling!r}"
-            )
-        return self.pooling
-
-    def _plans(self, pilot: st.Pilot, chosen: str) -> Row:
-        """What more bags like these would give."""
-        self._doing(f"planning for {', '.join(str(k * pilot.bags) for k in _MORE)} bags")
-        plans = [pilot.plan(samples=factor * pilot.bags) for factor in _MORE]
-        answer: Row = {"plans": plans}
-        self._say(f"Errors with more labelled bags, with {pilot.level:.0%} intervals:")
-        self._shown([plan.row() for plan in plans])
-        self._say(f"Forecasts are for attention and pooled; {self._whose(chosen)}.")
-        advices: dict[int | str, st.PilotPlan] = {}
-        for factor, plan in zip(_MORE, plans, strict=True):
-            advices[factor * pilot.bags] = plan
-        if self.target_error is not None or self.target_auc is not None:
-            targets = {"target_error": self.target_error, "target_auc": self.target_auc}
-            answer["target"] = advices["the target"] = pilot.plan(**targets)
-            self._say(answer["target"].headline)
-        if self.report is not None:
-            answer["fewer"] = pilot.plan(samples=round(_FEWER * pilot.bags))
-        for warning in _each_once(advices):
-            self._say(f"Warning for {warning}.")
-        return answer
-
-    def _whose(self, chosen: str) -> str:
-        """Whether the classifier that was chosen is among those forecast."""
-        words = f"the classifier saved is {chosen}" if self.save else f"{chosen} was best here"
-        if self.save is None and self.pooling != "best":
-            words = f"{chosen} was asked for"
-        return words if chosen in ("attention", "pooled") else f"{words}, of which nothing is said"
-
-
-def open_noted(path: str, **options: Any) -> st.BagCollection:
-    """Bags on disk, and remarks on what is left out."""
-    collection = st.open_bags(path, **options)
-    for sentence in collection.notes:
-        note(sentence)
-    _note_problems(collection)
-    return collection
-
-
-def readable_noted(collection: st.BagCollection, leave_out: bool) -> st.BagCollection:
-    """Those bags that can be read, and a remark on all that are left out."""
-    readable = collection.readable(leave_out)
-    if len(readable) < len(collection):
-        _note_problems(readable)
-    return readable
-
-
-def _note_problems(collection: st.BagCollection) -> None:
-    count = len(collection.problems)
-    if count:
-        shown = table_text(collection.problems.head(_SHOWN))
-        note(f"{count} {'bag is' if count == 1 else 'bags are'} left out\n{shown}")
-
-
-def _each_once(advices: Mapping[int | str, st.PilotPlan]) -> list[str]:
-    """Warnings of plans for so many bags, or for "the target": each once, after all it is for."""
-    meant: dict[str, list[int | str]] = {}
-    for asked, advice in advices.items():
-        for warning in advice.warnings:
-            meant.setdefault(warning, []).append(asked)
-    sentences = []
-    for warning, where in meant.items():
-        sizes = [str(asked) for asked in where if isinstance(asked, int)]
-        words = [f"{', '.join(sizes)} bags"] if sizes else []
-        words += [asked for asked in where if isinstance(asked, str)]
-        sentences.append(f"{' and '.join(words)}: {warning}")
-    return sentences
-
-
-def _shape(bags: Walked, groups: NDArray[Any] | None) -> str:
-    lengths = bags.lengths
-    within = "" if groups is None else f" in {len(np.unique(groups))} groups"
-    return (
-        f"{len(bags)} bags{within} of {lengths.min()} to {lengths.max()} tokens in {bags.dim} "
-        "dimensions, cross-validated."
-    )
-
-
-def _signal_line(classes: NDArray[Any], signal: Any) -> str:
-    """Which label is taken as the signal, and how to choose another."""
-    labels = classes.tolist()
-    if signal is None:
-        return f"{len(labels)} labels, each the signal in turn against the rest."
-    other = next(label for label in labels if label != signal)
-    rest = "" if len(labels) == 2 else f" (against the rest of {len(labels)} labels)"
-    return f"Bags with a signal are those labelled {signal}{rest}; --positive {other} takes others."
-
-
-def _label(classes: NDArray[Any], words: str) -> Any:
-    """The label that the words mean, whatever the kind of labels."""
-    labels = classes.tolist()
-    for label in labels:
-        if str(label) == words:
-            return label
-    try:
-        number = float(words)
-    except ValueError:
-        number = None
-    if classes.dtype.kind in "biuf" and number in labels:
-        return labels[labels.index(number)]
-    known = ", ".join(map(str, labels))
-    raise InvalidInput(f"fit: positive must be one of the labels {known}, got {words!r}")
-
-
-def _dominates(name: str, seconds: dict[str, float]) -> bool:
-    """Whether a pooling takes by far the most time."""
-    others = sum(spent for other, spent in seconds.items() if other != name)
-    return seconds[name] > max(_MOST_SECONDS, _MOST_TIMES * others)
-
-
-def _duration(seconds: float) -> str:
-    return "1 s" if seconds < 1 else f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
+    def _walked(self, bags: Walked) -> Walked:
+        return walked(bags, self.keep, self.device, progress=not self.no_progress)

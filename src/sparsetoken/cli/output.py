@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,27 @@ def target_folder(field: str, name: str | None) -> Path | None:
 def note(message: object) -> None:
     """A remark on standard error."""
     print(f"sparsetoken: {message}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Voice:
+    """What a command says while it works: on standard output nothing beside JSON."""
+
+    json: bool
+    quiet: bool
+
+    def doing(self, words: str) -> None:
+        """What will take a while, on standard error."""
+        if not self.quiet:
+            note(words)
+
+    def say(self, words: str) -> None:
+        if not self.json:
+            print(words, flush=True)
+
+    def show(self, rows: list[Row]) -> None:
+        if not self.json:
+            show(rows)
 
 
 @contextmanager

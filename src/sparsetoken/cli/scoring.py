@@ -13,8 +13,8 @@ import tyro
 from numpy.typing import NDArray
 
 import sparsetoken as st
-from sparsetoken.cli.bags import open_noted, readable_noted
 from sparsetoken.cli.output import note, target, target_folder
+from sparsetoken.cli.reading import fewer_tokens, open_noted, readable_noted
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.checks import real
 from sparsetoken.support.errors import InvalidInput
@@ -94,9 +94,7 @@ class Score:
 
     def _bags(self, collection: st.BagCollection) -> tuple[Any, Any, NDArray[Any]]:
         """Bags as they are on disk, in memory if they fit, and their names."""
-        source = collection.bags
-        if self.max_tokens is not None:
-            source = st.subsampled(source, self.max_tokens)  # type: ignore[type-var]
+        source: Any = fewer_tokens(collection.bags, self.max_tokens)
         names = np.array(collection.names or range(len(source)))
         if self.merge:
             source, _, names = st.merge_bags(source, None, self._groups(collection))

@@ -28,13 +28,13 @@ def separable(features: FloatArray, labels: FloatArray) -> bool:
     n, p = features.shape
     signed = labels[:, None] * np.column_stack([features, np.ones(n)])
     limits = [(-1.0, 1.0)] * p + [(None, None), (None, 1.0)]
-    found: Any = linprog(
+    program: Any = linprog(
         np.append(np.zeros(p + 1), -1.0),
         A_ub=np.column_stack([-signed, np.ones(n)]),
         b_ub=np.zeros(n),
         bounds=limits,
         method="highs",
     )
-    if found.status != 0:
-        raise RuntimeError(f"separable: the linear program was not solved ({found.message})")
-    return bool(-found.fun > _NOTHING)
+    if program.status != 0:
+        raise RuntimeError(f"separable: the linear program was not solved ({program.message})")
+    return bool(-program.fun > _NOTHING)

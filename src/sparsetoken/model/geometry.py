@@ -234,12 +234,12 @@ class SpectralGeometry(Geometry):
         return np.einsum("akl,a->kl", self.gram, 1.0 / self.values[0])
 
     def like(self, other: Geometry) -> bool:
-        mine = (self.values, self.density, self.gram)
+        own = (self.values, self.density, self.gram)
         if not isinstance(other, SpectralGeometry):
             return False
         return all(
             a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12)
-            for a, b in zip(mine, (other.values, other.density, other.gram), strict=True)
+            for a, b in zip(own, (other.values, other.density, other.gram), strict=True)
         )
 
 
@@ -356,7 +356,7 @@ class MatrixGeometry(Geometry):
 
     def _traces(self, matrix: FloatArray) -> FloatArray:
         """(J,), tr̄[Σ_i f]."""
-        return np.array([np.vdot(each, matrix) for each in self.matrices]) / len(matrix)
+        return np.array([np.vdot(covariance, matrix) for covariance in self.matrices]) / len(matrix)
 
     def _inverse(self, ridge: float, kappa: FloatArray) -> FloatArray:
         total = np.einsum("j,jab->ab", kappa, self.matrices)

@@ -87,8 +87,10 @@ class Labels:
         said_positive = positive * right - marked, negative * wrong  # of them those that are, not
         said_negative = positive * wrong, negative * right
         kinds = [Kind(marked, 0.0, 1.0, True), Kind(0.0, self.unlabelled, positive, False)]
-        for those, others in (said_positive, said_negative):
-            kinds.append(Kind(those + others, 0.0, those / max(those + others, 1e-300), False))
+        for signals, others in (said_positive, said_negative):
+            kinds.append(
+                Kind(signals + others, 0.0, signals / max(signals + others, 1e-300), False)
+            )
         if task.signals.strengths.max() == 0:
             return []
         return [kind for kind in kinds if (kind.share or kind.more) and kind.chance]

@@ -157,9 +157,9 @@ class Equation:
     def samples_at(self, root: float | FloatArray) -> FloatArray:
         """α at which m solves the equation (…, 17): at most 0 where other bags suffice."""
         odds = self.prior.precision(np.asarray(root) ** 2)[..., None]
-        told = [part.overlap(root) for part in self.parts]
-        more = sum(kind.more * value for kind, value in zip(self.kinds, told, strict=True))
-        of_each = sum(kind.share * value for kind, value in zip(self.kinds, told, strict=True))
+        overlaps = [part.overlap(root) for part in self.parts]
+        more = sum(kind.more * value for kind, value in zip(self.kinds, overlaps, strict=True))
+        of_each = sum(kind.share * value for kind, value in zip(self.kinds, overlaps, strict=True))
         return np.asarray((odds - more) / of_each)
 
     @cached_property
@@ -185,8 +185,8 @@ class Equation:
             return self.prior.excess(root, float(self.precision(root, samples)[0]))
 
         ends = np.append(roots, 1.0)
-        found = [brentq(excess, ends[i], ends[i + 1], xtol=1e-15) for i in places.tolist()]
-        return [float(root) for root in found]
+        crossings = [brentq(excess, ends[i], ends[i + 1], xtol=1e-15) for i in places.tolist()]
+        return [float(crossing) for crossing in crossings]
 
     def point(self, samples: float) -> BayesPoint:
         """Both learners at so many samples per dimension."""

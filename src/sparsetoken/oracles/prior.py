@@ -121,21 +121,21 @@ class SpectralPrior:
         return np.asarray(np.where(left >= 1, 0.0, np.where(left <= 0, np.inf, gamma)))
 
     def overlap(self, gamma: FloatArray) -> FloatArray:
-        return self._told(gamma, self.variances)
+        return self._average(gamma, self.variances)
 
     def slope(self, gamma: float) -> float:
         p = self.variances
         return float(np.array(self.density) @ (p / (1 + gamma * p)) ** 2)
 
     def entropy(self, gamma: FloatArray) -> FloatArray:
-        told = np.log1p(np.asarray(gamma)[..., None] * self.variances)
-        return np.asarray(told @ np.array(self.density) / 2)
+        logarithms = np.log1p(np.asarray(gamma)[..., None] * self.variances)
+        return np.asarray(logarithms @ np.array(self.density) / 2)
 
     def cosine(self, gamma: FloatArray) -> FloatArray:
         weights = np.array(self.eigenvalues) * self.length * self.variances
-        return np.sqrt(self._told(gamma, weights))
+        return np.sqrt(self._average(gamma, weights))
 
-    def _told(self, gamma: FloatArray, weights: FloatArray) -> FloatArray:
+    def _average(self, gamma: FloatArray, weights: FloatArray) -> FloatArray:
         """ν[w Γp/(1+Γp)]."""
         moved = np.asarray(gamma, dtype=float)[..., None] * self.variances
         return np.asarray((weights * moved / (1 + moved)) @ np.array(self.density))

@@ -32,11 +32,17 @@ from sparsetoken.support.estimate import Estimate
 from sparsetoken.theory.finite_size import FinitePrediction
 from sparsetoken.theory.training_sets import Average, Readouts
 
+# Metrics whose targets `plan` has arguments for; any other's is its argument `target`.
+GOALS = ("error", "auc", "average precision", "sensitivity", "cost")
 _RARE = 0.1  # a prevalence with which the error hardly tells a good classifier from none
 
 
 class Baseline(NamedTuple):
-    """The badness of knowing nothing, and who has it."""
+    """The badness of knowing nothing, above 0, and who has it.
+
+    Where higher is better that is one less the value: half for the AUC of a coin, which is half,
+    and 0.8 for a coin that reaches 0.2.
+    """
 
     badness: float
     words: str
@@ -117,6 +123,13 @@ class Metric(ABC):
     ) -> dict[str, BestLearner]:
         """Who does best where the signal must be learned, from labelled bags and what is more."""
         return {}
+
+    def check_baseline(self, task: Task) -> None:
+        """Refuse a value in place of a badness, where it shows: knowing nothing is not perfect."""
+        badness = self.baseline(task).badness
+        if not badness > 0:
+            allowed = "above 0 (where higher is better, one less the value)"
+            raise refusal(type(self), "the badness of its baseline", badness, allowed)
 
     def checked_target(self, task: Task, target: float) -> float:
         """A target between the perfect and what takes no data at all."""
@@ -281,12 +294,12 @@ METRICS: Names[Metric] = Names(
 def parameters(name: str) -> dict[str, float | None]:
     """Fields of a metric, and what they are if not given."""
     fields_of = inspect.signature(METRICS[name]).parameters.values()
-    return {each.name: None if each.default is each.empty else each.default for each in fields_of}
+    return {x.name: None if x.default is x.empty else x.default for x in fields_of}
 
 
 def target_argument(name: str) -> str:
     """The argument of `plan` with the value of a metric to reach."""
-    return f"target_{name.replace(' ', '_')}"
+    return f"target_{name.replace(' ', '_')}" if name in GOALS else "target"
 
 
 def metric_of(

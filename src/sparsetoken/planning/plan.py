@@ -16,7 +16,7 @@ from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning.advice import Check, Option, Plan, range_warnings, scatter_warnings
-from sparsetoken.planning.metrics import Metric, metric_of, target_argument
+from sparsetoken.planning.metrics import GOALS, Metric, metric_of, target_argument
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Tuned, Tuner, tuners
 from sparsetoken.planning.unknowns import MOST_SAMPLES, UNKNOWNS, Unknown, solve_for
@@ -29,7 +29,6 @@ from sparsetoken.theory.alignment import align
 
 _MOST_DIM = 10**6  # one sample for the query is then the least per dimension a protocol takes
 _REPEATS, _FEWEST_RUNS = 16, 4  # of the check
-_GOALS = ("error", "auc", "average precision", "sensitivity", "cost")  # with a target_ argument
 _ARGUMENTS = ("specificity", "cost_false_positive", "cost_false_negative")  # that go with one
 _PATIENCE = 1.0  # seconds that a check nobody asked for may take
 
@@ -187,11 +186,12 @@ def question_of(
     dim = whole("plan", "dim", dim, least=3, most=_MOST_DIM)
     whitening = whitening_of(task, dim)
     task = task if whitening is None else whitening.white
-    targets = {name: goal.pop(target_argument(name), None) for name in _GOALS}
+    targets = {name: goal.pop(target_argument(name), None) for name in GOALS}
     strange = [name for name in goal if name not in _ARGUMENTS]
     if strange:
         raise InvalidInput(f"plan: {strange[0]} is no argument of a plan, got {goal[strange[0]]!r}")
     measure, target = metric_of(metric, target, targets, goal)
+    measure.check_baseline(task)
     if target is not None:
         target = measure.checked_target(task, target)
     kind = _unknown(samples, target, unknown)

@@ -48,20 +48,20 @@ class Section:
 
 def sections_in(folder: Path, names: Sequence[str]) -> list[Section]:
     """The sections whose files are in a folder, in the given order."""
-    found = []
+    sections = []
     for name in names:
         path = folder / f"{name}.json"
         if path.exists():
             content = json.loads(path.read_text(encoding="utf-8"))
             content["checks"] = [Check(**check) for check in content["checks"]]
-            found.append(Section(**content))
-    return found
+            sections.append(Section(**content))
+    return sections
 
 
-def computed_for(each: Section) -> tuple[str, list[tuple[str, str]]]:
+def computed_for(section: Section) -> tuple[str, list[tuple[str, str]]]:
     """What all of a claim was computed for, in a sentence, and what each panel was."""
-    words = each.settings.get("")
-    shown = [(panel, text) for panel, text in each.settings.items() if panel]
+    words = section.settings.get("")
+    shown = [(panel, text) for panel, text in section.settings.items() if panel]
     return f"Computed for {words}." if words else "", shown
 
 
@@ -84,7 +84,7 @@ def write(out: Path, sections: Sequence[Section]) -> None:
 
 
 def _about(sections: Sequence[Section]) -> str:
-    versions = sorted({version for each in sections for version in each.versions})
+    versions = sorted({version for section in sections for version in section.versions})
     return (
         f"Computed by sparsetoken {', '.join(versions)}. Lines are theory, marks are simulations "
         "with bars of two standard errors (joined by thin lines where there is no theory). A claim "
@@ -95,35 +95,41 @@ def _about(sections: Sequence[Section]) -> str:
 def _markdown(sections: Sequence[Section]) -> str:
     lines = ["# Reproduction", "", _about(sections), ""]
     lines += ["| reproduction | claim | verdict |", "|---|---|---|"]
-    for each in sections:
-        anchor = f"[{each.name}](#{each.name})"
-        lines.append(f"| {anchor} | {_cell(each.sentence)} | {each.mark} |")
-    for each in sections:
-        name = each.name
-        lines += ["", f"## {name}", "", f"**{each.source}.** {each.sentence} {each.sizes}", ""]
-        everywhere, by_panel = computed_for(each)
+    for section in sections:
+        anchor = f"[{section.name}](#{section.name})"
+        lines.append(f"| {anchor} | {_cell(section.sentence)} | {section.mark} |")
+    for section in sections:
+        name = section.name
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            f"**{section.source}.** {section.sentence} {section.sizes}",
+            "",
+        ]
+        everywhere, by_panel = computed_for(section)
         lines += [everywhere, ""] if everywhere else []
         lines += [f"- *{panel}*: {words}." for panel, words in by_panel]
         lines += [""] if by_panel else []
         lines += [f"![{name}]({name}.png)", ""]
         lines += ["| check | predicted | measured | rule | verdict |", "|---|---|---|---|---|"]
-        for check in each.checks:
+        for check in section.checks:
             cells = (check.what, check.predicted, check.measured, check.rule, check.verdict)
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
-        lines += [line for remark in each.remarks for line in ("", remark)]
+        lines += [line for remark in section.remarks for line in ("", remark)]
         files = f"[numbers]({name}.csv), [PDF]({name}.pdf)"
-        where = f"{each.seconds:.0f} s{_provenance(each)}"
-        lines += ["", f"Verdict: **{each.verdict}**. {files}. {where}.", ""]
-        lines.append(f"    {each.command}")
+        where = f"{section.seconds:.0f} s{_provenance(section)}"
+        lines += ["", f"Verdict: **{section.verdict}**. {files}. {where}.", ""]
+        lines.append(f"    {section.command}")
     return "\n".join(lines) + "\n"
 
 
-def _provenance(each: Section) -> str:
+def _provenance(section: Section) -> str:
     """By what a claim was computed and where, as far as its file says."""
     parts = [
-        f" on {each.machine}" if each.machine else "",
-        f", commit {each.commit}" if each.commit else "",
-        "" if each.numerics is None else f", numerics {each.numerics}",
+        f" on {section.machine}" if section.machine else "",
+        f", commit {section.commit}" if section.commit else "",
+        "" if section.numerics is None else f", numerics {section.numerics}",
     ]
     return "".join(parts)
 
@@ -135,22 +141,22 @@ def _cell(text: str) -> str:
 def _html(out: Path, sections: Sequence[Section]) -> str:
     contents = [
         (
-            element("a", each.name, href=f"#{each.name}"),
-            each.sentence,
-            _coloured(each.mark, each.verdict),
+            element("a", section.name, href=f"#{section.name}"),
+            section.sentence,
+            _coloured(section.mark, section.verdict),
         )
-        for each in sections
+        for section in sections
     ]
     return page(
         "Reproduction",
         element("h1", "Reproduction"),
         element("p", _about(sections)),
         table(("reproduction", "claim", "verdict"), contents, words=3),
-        *(_section(out, each) for each in sections),
+        *(_section(out, section) for section in sections),
     )
 
 
-def _section(out: Path, each: Section) -> Markup:
+def _section(out: Path, section: Section) -> Markup:
     rows = [
         (
             check.what,
@@ -159,22 +165,24 @@ def _section(out: Path, each: Section) -> Markup:
             check.rule,
             _coloured(check.verdict, check.verdict),
         )
-        for check in each.checks
+        for check in section.checks
     ]
-    everywhere, by_panel = computed_for(each)
+    everywhere, by_panel = computed_for(section)
     panels = (element("li", element("em", panel), f": {words}.") for panel, words in by_panel)
     return element(
         "section",
-        element("h2", each.name),
-        element("p", element("strong", f"{each.source}."), f" {each.sentence} {each.sizes}"),
+        element("h2", section.name),
+        element(
+            "p", element("strong", f"{section.source}."), f" {section.sentence} {section.sizes}"
+        ),
         *([element("p", everywhere)] if everywhere else []),
         *([element("ul", *panels)] if by_panel else []),
-        picture((out / f"{each.name}.png").read_bytes(), "png", each.sentence),
+        picture((out / f"{section.name}.png").read_bytes(), "png", section.sentence),
         table(("check", "predicted", "measured", "rule", "verdict"), rows, words=5),
-        *(element("p", remark) for remark in each.remarks),
-        element("p", "Verdict: ", element("strong", _coloured(each.mark, each.verdict)), "."),
-        element("pre", each.command),
-        id=each.name,
+        *(element("p", remark) for remark in section.remarks),
+        element("p", "Verdict: ", element("strong", _coloured(section.mark, section.verdict)), "."),
+        element("pre", section.command),
+        id=section.name,
     )
 
 

@@ -236,8 +236,8 @@ def _(
         for kind, (root, axis, scale) in enumerate(kept[: 1 + task.has_spread]):
             fresh = times(root, rng.standard_normal((len(places), size)))
             if scale > 0:  # what the scores have told is taken off, and put in as it was
-                told = fresh @ frame.query / scale
-                made += (tokens.along[:, kind] - tokens.sizes[:, kind] * told)[:, None] * axis
+                known = fresh @ frame.query / scale
+                made += (tokens.along[:, kind] - tokens.sizes[:, kind] * known)[:, None] * axis
             made += tokens.sizes[:, kind, None] * fresh
         explicit[part], sizes[part] = source.device.array(made), tokens.sizes
     blocks, groups, column = [explicit], [], size

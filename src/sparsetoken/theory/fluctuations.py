@@ -46,7 +46,7 @@ NODES, MANY_NODES, FEW_ATOMS = 80, 320, 64
 _ORDERS, _TIMES, _REACH = 20, 8, 10.0
 _LEGENDRE, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_TIMES)
 TIME = 0.5 * (_LEGENDRE + 1), 0.5 * _LEGENDRE_WEIGHTS  # nodes and weights in t from 0 to 1
-LEAST_RESOLVED = 10 * LEAST_NOISE
+_LEAST_RESOLVED = 10 * LEAST_NOISE
 
 
 def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
@@ -63,7 +63,7 @@ def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
     directions = len(law.noisy)
     if math.isinf(fit.samples_per_dim):  # as many samples as one likes: nothing fluctuates
         return np.zeros((directions + 2, directions + 2))
-    fit, shrunk = _resolved(fit)
+    fit, shrunk = resolved(fit, float(fit.noise))
     response = _response(fit, law)
     averages = _averages(fit, law, response, within_classes)
     covariance = averages.coordinates + _noise_part(fit, law, response, averages)
@@ -73,13 +73,13 @@ def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
     return covariance / np.outer(scale, scale)
 
 
-def _resolved(fit: Fit) -> tuple[Fit, float]:
+def resolved(fit: Fit, noise: float) -> tuple[Fit, float]:
     """The fit, or one with less ridge whose noise the equations resolve; the ratio of the two.
 
     Where a vast ridge leaves scores of size r ≪ 1 around the bias, losses are straight: w, ρ and χ
     go like 1/λ, the bias stays, and so do log ρ and the bias's fluctuations.
     """
-    ratio = LEAST_RESOLVED / max(float(fit.noise), 1e-300)
+    ratio = _LEAST_RESOLVED / max(noise, 1e-300)
     if ratio <= 1:
         return fit, 1.0
     larger = replace(

@@ -23,7 +23,7 @@ One covariance, white, gives `fluctuations` back (tests/theory/test_several_fluc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,13 +34,13 @@ from sparsetoken.support.errors import ConvergenceError
 from sparsetoken.theory.fit import Fit
 from sparsetoken.theory.fluctuations import (
     FEW_ATOMS,
-    LEAST_RESOLVED,
     MANY_NODES,
     NODES,
     TIME,
     both,
     gauss,
     powers_of,
+    resolved,
 )
 from sparsetoken.theory.several import Averages, SeveralSaddle, Unknowns, taken_off
 
@@ -55,7 +55,8 @@ def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
     size = directions + 1 + count
     if np.isinf(fit.samples_per_dim):
         return np.zeros((size, size))
-    fit, shrunk = _resolved(fit, law)
+    noise = np.asarray(fit.noise)
+    fit, shrunk = resolved(fit, float(np.sqrt(law.weights @ law.scales**2 @ noise**2)))
     response = _response(fit, law)
     averages = _averages(fit, law, response, within_classes)
     covariance = averages.coordinates + _noise_part(fit, law, response, averages)
@@ -63,22 +64,6 @@ def readout_covariance(fit: Fit, within_classes: bool = False) -> FloatArray:
     scale[:directions] = shrunk
     scale[directions + 1 :] = np.asarray(fit.noise) ** 2  # r²/2 moves by r² times what log r moves
     return covariance / np.outer(scale, scale)
-
-
-def _resolved(fit: Fit, law: FeatureLaw) -> tuple[Fit, float]:
-    """As in `fluctuations`: with less ridge where a vast one leaves no scores to be resolved."""
-    noise = np.asarray(fit.noise)
-    ratio = LEAST_RESOLVED / max(float(np.sqrt(law.weights @ law.scales**2 @ noise**2)), 1e-300)
-    if ratio <= 1:
-        return fit, 1.0
-    larger = replace(
-        fit,
-        ridge=fit.ridge / ratio,
-        weights=fit.weights * ratio,
-        rest=fit.rest * ratio,
-        susceptibility=fit.susceptibility * ratio,
-    )
-    return larger, ratio
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,39 +112,23 @@ class Readouts:
     ) -> Readouts:
         """Of n samples each, from normals (sets, K + 2), or (sets, K + 1 + J); with the fit's share
         of positives, if `within_classes`."""
-        if fit.law.geometry is not None:
-            return cls._around_several(query, law, fit, n, normals, within_classes)
+        several = fit.law.geometry is not None
+        covariance = several_covariance if several else readout_covariance
         centre = np.append(fit.weights, fit.bias)
-        moved = normals @ _root(readout_covariance(fit, within_classes) / n)  # (sets, K + 2)
+        moved = normals @ _root(covariance(fit, within_classes) / n)
         # (w, b, ρ) = eˢ(w₀ + ŵ, b₀ + b̂, ρ₀e^δ): the common scale s, which runs wild near the
-        # separability threshold, changes no score's sign; E ρ² = ρ₀² fixes the mean of δ
-        scale = moved @ _scale_of_scores(fit)
-        shape = centre + moved[:, :-1] - scale[:, None] * centre
-        rest = moved[:, -1] - scale
-        # a vast ridge makes ρ vanish beside the bias: beyond e¹⁰⁰ nothing changes any more
-        growth = np.exp(np.clip(np.var(rest) - rest, -100.0, 100.0))
-        ratios = shape * growth[:, None] / fit.rest
-        weights = ratios[:, :-1]  # r/ρ is at least 1: nothing to divide by is 0
-        return cls(query, law, fit, weights, ratios[:, -1], np.sqrt(1 + weights**2 @ law.noisy))
-
-    @classmethod
-    def _around_several(
-        cls,
-        query: AnyQuery | None,
-        law: FeatureLaw,
-        fit: Fit,
-        n: float,
-        normals: FloatArray,
-        within_classes: bool,
-    ) -> Readouts:
-        """The same with a geometry: E r_j² is kept, in units of the scores' size."""
-        centre, noise = np.append(fit.weights, fit.bias), np.asarray(fit.noise)
-        moved = normals @ _root(several_covariance(fit, within_classes) / n)
+        # separability threshold, changes no score's sign; E ρ² = ρ₀² (E r_j²) fixes the mean of δ
         scale = moved @ _scale_of_scores(fit)
         shape = centre + moved[:, : len(centre)] - scale[:, None] * centre
         rest = moved[:, len(centre) :] - scale[:, None]
-        noises = noise * np.exp(np.clip(rest - rest.var(axis=0), -100.0, 100.0))
-        return cls(query, law, fit, shape[:, :-1], shape[:, -1], noises)
+        # a vast ridge makes ρ vanish beside the bias: beyond e¹⁰⁰ nothing changes any more
+        drift = np.clip(rest - rest.var(axis=0), -100.0, 100.0)
+        if several:
+            noises = np.asarray(fit.noise) * np.exp(drift)
+            return cls(query, law, fit, shape[:, :-1], shape[:, -1], noises)
+        ratios = shape * np.exp(-drift) / fit.rest
+        weights = ratios[:, :-1]  # r/ρ is at least 1: nothing to divide by is 0
+        return cls(query, law, fit, weights, ratios[:, -1], np.sqrt(1 + weights**2 @ law.noisy))
 
     def scores(self, law: FeatureLaw) -> Iterator[Scores]:
         """On fresh samples of a law, one training set after the other."""

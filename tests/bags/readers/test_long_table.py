@@ -339,7 +339,7 @@ def test_one_coordinate_is_refused(tmp_path):
 
 
 def test_left_out_columns_are_told(tmp_path, capsys):
-    from sparsetoken.cli.bags import open_noted
+    from sparsetoken.cli.reading import open_noted
 
     (tmp_path / "t.csv").write_text("bag,y,age,tile_id,f0\na,1,5,7,2.5\n")
     open_noted(str(tmp_path / "t.csv"))

@@ -116,12 +116,12 @@ def is_no_feature(name: str) -> bool:
 
 def left_aside(names: Iterable[str]) -> tuple[str, ...]:
     """A sentence on columns that are no features; none on the numbers of rows."""
-    told = [name for name in names if simplified(name) not in _ROW_NUMBERS]
-    if not told:
+    left = [name for name in names if simplified(name) not in _ROW_NUMBERS]
+    if not left:
         return ()
-    columns = "column" if len(told) == 1 else "columns"
+    columns = "column" if len(left) == 1 else "columns"
     return (
-        f"by their names no features, and left out: {columns} {in_words(told)}; another name makes "
+        f"by their names no features, and left out: {columns} {in_words(left)}; another name makes "
         "a feature of a column",
     )
 

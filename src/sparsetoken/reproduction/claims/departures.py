@@ -206,7 +206,9 @@ def _on_tokens(sizes: _Sizes, seed: int) -> Iterator[_Part]:
             (RAW, "correlation", raw), (WHITENED, "whitening", whitened),
         ):  # fmt: skip
             runs = [
-                cell for each in departures for cell in cells(name, each, (sizes.colour_dim,), 1)
+                cell
+                for departure in departures
+                for cell in cells(name, departure, (sizes.colour_dim,), 1)
             ]
             yield _Part([theory[name], *runs], partial(_curves, panel, name, x))
 
