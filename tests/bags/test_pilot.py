@@ -161,6 +161,26 @@ def test_a_pilot_does_not_depend_on_how_bags_are_written_down(change):
         assert pilot.evidence == pytest.approx(first.evidence, rel=1e-6)
 
 
+@pytest.mark.slow
+def test_what_is_measured_and_forecast_depends_on_it_no_more():
+    """All of these at once, with cross-validation and plan."""
+    sample = st.Task(4, 1, 5.0).sample(60, dim=4, rng=0)
+    error, rng = st.METRICS.make("error"), np.random.default_rng(1)
+    bags, places, axes = (rng.permutation(size) for size in sample.tokens.shape)
+    factors = rng.choice([-1.0, 1.0], 4) * 10.0 ** rng.uniform(-3, 3, 4)
+    changed = (sample.tokens * factors)[bags][:, places][:, :, axes]
+    pilots = [
+        st.estimate_task(tokens, labels, blocks=3)
+        for tokens, labels in ((sample.tokens, sample.labels), (changed, sample.labels[bags]))
+    ]
+    for first, second in zip(*(pilot.measured for pilot in pilots), strict=True):
+        assert first.samples == second.samples
+        assert first.value(error) == pytest.approx(second.value(error), rel=1e-9)
+    for first, second in zip(*(pilot.plan(samples=200).options for pilot in pilots), strict=True):
+        assert 0 < first.low < first.value < first.high < 0.5
+        np.testing.assert_allclose(second[1:5], first[1:5], rtol=1e-6)
+
+
 def test_a_signal_that_is_no_shift_does_not_fit():
     """Positive bags have louder tokens, along no direction: theory says nothing of them."""
     rng = np.random.default_rng(0)
