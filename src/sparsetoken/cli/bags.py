@@ -109,6 +109,7 @@ class Fit:
         whole("fit", "folds", self.folds, least=2)
         collection = self._collection()
         labels, groups = self._labelled(collection)
+        self._check_choices(labels, groups)
         try:
             bags = self._walked(self._fewer(collection.bags))
             duplicates = self._duplicates(bags, groups)
@@ -244,7 +245,8 @@ class Fit:
         labels, groups = collection.labels, collection.groups
         if labels is None:
             raise InvalidInput(
-                f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
+                f"{self.bags}: there are no labels: --labels takes a table with a row for each bag "
+                "(an npz file may have them as its array y)"
             )
         # those of an npz file may be missing; those of tables were looked at
         for bag, label in enumerate(labels.tolist()):
@@ -260,6 +262,14 @@ class Fit:
         if self._group_column != self.group:
             groups = st.load_groups(self.bags, str(self.group))
         return labels, groups
+
+    def _check_choices(self, labels: NDArray[Any], groups: NDArray[Any] | None) -> None:
+        """A slip of the pen is told before files are read, which may take long."""
+        self._signal(np.unique(labels))
+        if self.merge and groups is None:
+            raise InvalidInput("fit: merge must come with --group, which says what becomes one bag")
+        if self._named and self.pooling != "best":
+            self._check_pooling(self._named)
 
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""
@@ -309,8 +319,6 @@ class Fit:
         self, bags: Walked, labels: NDArray[Any], groups: NDArray[Any] | None, signal: Any
     ) -> tuple[Walked, NDArray[Any]]:
         """One bag for each group."""
-        if groups is None:
-            raise InvalidInput("fit: merge must come with --group, which says what becomes one bag")
         two = len(np.unique(labels)) == 2
         merged = st.merge_bags(
             bags, labels, groups, rule="any" if two else "same", positive=signal if two else None
@@ -323,8 +331,8 @@ class Fit:
         self, bags: Walked, labels: NDArray[Any], groups: NDArray[Any] | None = None
     ) -> list[str] | None:
         """Those to compare; None for all that suit the bags."""
-        if self.poolings:
-            return [name.strip() for names in self.poolings for name in names.split(",")]
+        if self._named:
+            return self._named
         if int(bags.lengths.sum()) * bags.dim < _LARGE:
             return None
         self._doing("estimating how long each pooling will take (--poolings chooses them)")
@@ -339,6 +347,11 @@ class Fit:
             )
         )
         return [name for name in seconds if name in kept]
+
+    @property
+    def _named(self) -> list[str]:
+        """Poolings that were asked for."""
+        return [name.strip() for names in self.poolings for name in names.split(",")]
 
     def _absent(self, suited: Iterable[str]) -> None:
         """A line on the poolings that do not suit the bags, and why."""
@@ -449,12 +462,15 @@ class Fit:
                 why = "; ".join(table.failure[1:])
                 raise st.ConvergenceError(f"fit: no pooling arrives: {why}")
             return str(table.pooling[table.best].iloc[0])
+        self._check_pooling(names)
+        return self.pooling
+
+    def _check_pooling(self, names: list[str]) -> None:
         if self.pooling not in names:
             raise InvalidInput(
                 f"fit: pooling must be one of {', '.join(names)} for these bags, got "
                 f"{self.pooling!r}"
             )
-        return self.pooling
 
     def _plans(self, pilot: st.Pilot, chosen: str) -> Row:
         """What more bags like these would give."""
