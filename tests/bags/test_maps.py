@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -67,6 +68,8 @@ def test_geojson_is_what_qupath_reads():
         assert properties.get("classification") == known
     with pytest.raises(st.InvalidInput, match="no coordinates"):
         slide(coordinates=False).geojson()
+    with pytest.raises(st.InvalidInput, match="in micrometres"):
+        replace(token_map, pixel=None).geojson()
 
 
 @pytest.mark.parametrize(
@@ -240,6 +243,52 @@ def test_score_knows_coordinates_of_a_source(story, model, capsys, monkeypatch):
     assert "6 with coordinates" in capsys.readouterr().err
     features = json.loads((to / "slide_3.geojson").read_text())["features"]
     assert features[7]["geometry"]["coordinates"][0][0] == places[7].tolist()
+
+
+class Micrometres(Slides):
+    def in_micrometres(self, key):
+        return True
+
+
+def test_geojson_is_in_pixels(story, model, capsys, monkeypatch):
+    """Where coordinates are in micrometres, none is written before a pixel's size is known."""
+    folder, _, _, new = story
+    places = grid(20, 5, side=112.0)
+    slides = {"inside": Micrometres(new.tokens, places), "pixels": Slides(new.tokens, places)}
+
+    class Layout:
+        layout = "a file that says slides in micrometres"
+
+        def can_read(self, path):
+            return path.suffix == ".placed"
+
+        def read(self, path):
+            names = tuple("abcdef")
+            source = st.BagSource(names, np.full(6, 20), 8, tuple(range(6)), slides[path.stem])
+            return source, None
+
+    monkeypatch.setattr(st.READERS, "_kinds", dict(st.READERS._kinds))
+    st.READERS.register("placed", Layout)
+    monkeypatch.chdir(folder)
+    for name in slides:
+        (folder / f"{name}.placed").write_text("")
+    command = "score model inside.placed --maps inside".split()
+    assert main(command) == 0
+    words = " ".join(capsys.readouterr().err.split())
+    assert "0 with coordinates in pixels" in words and "--pixel-size says how many" in words
+    assert not list((folder / "inside").glob("*.geojson"))
+    assert main([*command, "--pixel-size", "0.5"]) == 0
+    assert "6 with coordinates in pixels" in capsys.readouterr().err
+    features = json.loads((folder / "inside" / "a.geojson").read_text())["features"]
+    for token, feature in enumerate(features):
+        ring = np.array(feature["geometry"]["coordinates"][0])
+        np.testing.assert_allclose(ring[[0, 2]], 2 * np.stack([places[token], places[token] + 112]))
+    rows = list(csv.DictReader((folder / "inside" / "a.csv").read_text().splitlines()))
+    assert [float(row["x"]) for row in rows] == places[:, 0].tolist()  # as they are kept
+    assert main("score model pixels.placed --maps pixels --pixel-size 0.5".split()) == 2
+    assert "pixel_size must come with coordinates in micrometres" in capsys.readouterr().err
+    assert main([*command, "--pixel-size", "0"]) == 2
+    assert "score: pixel_size must be" in capsys.readouterr().err
 
 
 def test_statistics_have_maps_without_contributions(story, model):

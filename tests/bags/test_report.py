@@ -146,6 +146,20 @@ def test_numbers_on_the_page_are_those_of_the_report(report):
     assert f"{cautious} new test bags" in Outline(shown.to_html()).text.replace("\xa0", " ")
 
 
+def test_what_is_not_zero_is_not_shown_as_zero(report):
+    rows = report.comparison.table.copy()
+    rows[["error", "error_low", "error_high"]] = [0.0004, 0.0, 0.0006]
+    tiny = replace(
+        report,
+        comparison=replace(report.comparison, table=rows),
+        differences={"pooled": Difference(0.0002, -0.0001, 0.02, 0.3)},
+    )
+    text = Outline(tiny.to_html()).text.replace("\xa0", " ")
+    assert "wrong on <0.1% [0.0%, 0.1%] of held-out bags" in text
+    assert "<0.001 [0.000, 0.001]" in text  # in the table
+    assert "Its AUC is <0.001 [>-0.001, 0.020] above that of mean pooling" in text
+
+
 def test_two_perfect_poolings_are_alike_and_not_above_each_other(report):
     rows = report.comparison.table.copy()
     rows[["auc", "auc_low", "auc_high"]] = 1.0

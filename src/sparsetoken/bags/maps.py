@@ -3,7 +3,8 @@
 Coordinates are the corners of patches where x and y are least, as slides are cut, or their centres,
 where a format says so; a patch is as large as its distance from the nearest one. Tokens without
 coordinates stand in reading order. GeoJSON is what QuPath opens (0.4 and later): a detection for
-each token, with its colour and measurements, classified if it is discovered.
+each token, with its colour and measurements, classified if it is discovered. It is in pixels: where
+coordinates are in micrometres, it takes to be told how many a pixel has.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ class TokenMap:
         Of patches, x and y.
     centres : bool
         Whether these are the centres of patches; else the corners where x and y are least.
+    pixel : float, optional
+        Side of a pixel of the slide, in units of coordinates; None where it is not known, and no
+        GeoJSON can be made.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class TokenMap:
     values: dict[str, FloatArray]
     coordinates: FloatArray | None = None
     centres: bool = False
+    pixel: float | None = 1.0
 
     @property
     def corners(self) -> FloatArray | None:
@@ -106,14 +111,18 @@ class TokenMap:
         Raises
         ------
         InvalidInput
-            Coordinates that are not known.
+            Coordinates that are not known, or not in pixels.
         """
         from sparsetoken.figures import DISCOVERED, token_colours
 
         places = self.corners
         if places is None:
             raise InvalidInput(f"bag {self.name}: its tokens have no coordinates to draw at")
-        side = self.patch
+        if self.pixel is None:
+            raise InvalidInput(
+                f"bag {self.name}: pixel must be known, its coordinates are in micrometres"
+            )
+        places, side = places / self.pixel, self.patch / self.pixel
         colours = token_colours(self.posterior)
         features = []
         for token, (x, y) in enumerate(places.tolist()):
@@ -164,6 +173,7 @@ def map_tokens(
     classifier: BagClassifier | None = None,
     rate: float = 0.1,
     names: Sequence[str] | None = None,
+    pixel_size: float | None = None,
 ) -> Iterator[TokenMap]:
     """What is known of the tokens of each bag, one bag at a time.
 
@@ -179,6 +189,8 @@ def map_tokens(
         Share of discoveries that may be wrong, on average.
     names : sequence of str, optional
         Of the bags; those of the source, or numbers, if not given.
+    pixel_size : float, optional
+        Micrometres a pixel, where coordinates are in micrometres, as STAMP keeps them.
 
     Yields
     ------
@@ -188,8 +200,8 @@ def map_tokens(
     Raises
     ------
     InvalidInput
-        Bags that cannot be read, of another dimension, not as many as names, or a `rate` out of
-        bounds.
+        Bags that cannot be read, of another dimension, not as many as names, a `rate` or
+        `pixel_size` out of bounds.
 
     Examples
     --------
@@ -201,6 +213,8 @@ def map_tokens(
     (['0', '1', '2'], (10,))
     """
     rate = real("map_tokens", "rate", rate, above=0, below=1)
+    if pixel_size is not None:
+        pixel_size = real("map_tokens", "pixel_size", pixel_size, above=0)
     bags = X if isinstance(X, BagSource) else Bags.of(X, n_tokens=None)
     if names is None:
         names = bags.names if isinstance(bags, BagSource) else [str(k) for k in range(len(bags))]
@@ -212,8 +226,9 @@ def map_tokens(
     for index, name in enumerate(names):
         if isinstance(bags, BagSource):
             bag, places = bags.read(index), bags.coordinates(index)
+            pixel = pixel_size if bags.in_micrometres(index) else 1.0
         else:
-            bag, places = bags[index : index + 1], None
+            bag, places, pixel = bags[index : index + 1], None, 1.0
         (chances,) = tokens.posterior(bag)
         values = {} if classifier is None else classifier.token_values(bag, label=label)
         yield TokenMap(
@@ -225,11 +240,12 @@ def map_tokens(
             {key: arrays[0] for key, arrays in values.items()},
             places,
             isinstance(bags, BagSource) and bags.centres,
+            pixel,
         )
 
 
 def write_maps(maps: Iterable[TokenMap], folder: str | os.PathLike[str]) -> list[Path]:
-    """Write NAME.csv, NAME.png and, where places are known, NAME.geojson for each bag.
+    """Write NAME.csv, NAME.png and, where places are known in pixels, NAME.geojson for each bag.
 
     Parameters
     ----------
@@ -265,9 +281,8 @@ def write_maps(maps: Iterable[TokenMap], folder: str | os.PathLike[str]) -> list
     written = []
     for token_map in maps:
         stem = _file_name(token_map.name, taken)
-        for suffix in (
-            ("csv", "png") if token_map.coordinates is None else ("csv", "png", "geojson")
-        ):
+        placed = token_map.coordinates is not None and token_map.pixel is not None
+        for suffix in ("csv", "png", "geojson") if placed else ("csv", "png"):
             path = place / f"{stem}.{suffix}"
             with whole_file(path) as draft:
                 if suffix == "csv":

@@ -352,12 +352,21 @@ def _auc(row: dict[str, Any]) -> Interval:
 
 
 def _share(error: Interval) -> str:
-    return f"{error.value:.1%} [{error.low:.1%},\xa0{error.high:.1%}]"
+    value, low, high = (_rounded(share, ".1%", "0.1%") for share in error)
+    return f"{value} [{low},\xa0{high}]"
 
 
-def _three(value: Interval) -> str:
+def _three(interval: Interval) -> str:
     """With three decimals, so that columns line up; lines break before the brackets, not inside."""
-    return f"{value.value:.3f} [{value.low:.3f},\xa0{value.high:.3f}]"
+    value, low, high = (_rounded(number, ".3f", "0.001") for number in interval)
+    return f"{value} [{low},\xa0{high}]"
+
+
+def _rounded(number: float, form: str, least: str) -> str:
+    """What is not 0 is not shown as if it were."""
+    if number and float(f"{number:.3f}") == 0:
+        return f"<{least}" if number > 0 else f">-{least}"
+    return f"{number:{form}}"
 
 
 def _few(value: Interval) -> str:

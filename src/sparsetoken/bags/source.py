@@ -34,7 +34,8 @@ class BagFormat(Protocol):
     """How one bag is read. Objects travel to other processes: they hold paths, no open files.
 
     What cannot be read is `InvalidInput`, without the name of the bag. Coordinates are the corners
-    of patches where x and y are least, unless a format has `centres = True`.
+    of patches where x and y are least, unless a format has `centres = True`, and in pixels, unless
+    it has a method `in_micrometres(key)` that says they are not.
     """
 
     def tokens(self, key: Any) -> NDArray[Any]:
@@ -214,6 +215,14 @@ class BagSource:
     def centres(self) -> bool:
         """Whether coordinates are the centres of patches, not their corners."""
         return getattr(self.format, "centres", False)
+
+    def in_micrometres(self, bag: int) -> bool:
+        """Whether coordinates of one bag are in micrometres, not in pixels."""
+        asked = getattr(self.format, "in_micrometres", None)
+        try:
+            return asked is not None and asked(self.keys[bag])
+        except InvalidInput as error:
+            raise InvalidInput(f"bag {self.names[bag]}: {error}") from error
 
     def load(self) -> Bags:
         """All bags, in memory, if they fit into half of it: they are copied once."""

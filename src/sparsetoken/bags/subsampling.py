@@ -113,6 +113,11 @@ class Subsampled:
         places = self.format.coordinates(key[0])
         return None if places is None else self._chosen(places, key[1])
 
+    def in_micrometres(self, key: tuple[Any, str]) -> bool:
+        """As of the other format."""
+        asked = getattr(self.format, "in_micrometres", None)
+        return asked is not None and asked(key[0])
+
     def _chosen(self, rows: NDArray[Any], name: str) -> NDArray[Any]:
         if rows.ndim == 0 or len(rows) <= self.max_tokens:
             return rows

@@ -20,7 +20,13 @@ from sparsetoken.cli.pilots import (
     signal_tokens,
     subsampling_cost,
 )
-from sparsetoken.cli.poolings import chosen_pooling, quick_poolings, say_absent, show_comparison
+from sparsetoken.cli.poolings import (
+    check_pooling,
+    chosen_pooling,
+    quick_poolings,
+    say_absent,
+    show_comparison,
+)
 from sparsetoken.cli.reading import (
     copies,
     fewer_tokens,
@@ -117,6 +123,7 @@ class Fit:
         voice = Voice(self.json, self.no_progress)
         collection = self._collection()
         labels, groups = self._labelled(collection)
+        self._check_choices(labels, groups)
         try:
             bags = self._walked(fewer_tokens(collection.bags, self.max_tokens, self.seed))
             duplicates = copies(bags, groups, voice)
@@ -195,9 +202,14 @@ class Fit:
 
     def _poolings(self, labelled: Labelled, voice: Voice) -> list[str] | None:
         """Those to compare; None for all that suit the bags."""
-        if self.poolings:
-            return [name.strip() for names in self.poolings for name in names.split(",")]
+        if self._named:
+            return self._named
         return quick_poolings(*labelled, self.folds, self.pooling, voice)
+
+    @property
+    def _named(self) -> list[str]:
+        """Poolings that were asked for."""
+        return [name.strip() for names in self.poolings for name in names.split(",")]
 
     def _outlook(self, labelled: Labelled, signal: Any, chosen: str, voice: Voice) -> Row:
         """What is in the bags, and what more of them would give."""
@@ -273,7 +285,8 @@ class Fit:
         labels, groups = collection.labels, collection.groups
         if labels is None:
             raise InvalidInput(
-                f"{self.bags}: the array y (labels) is missing, or a table (--labels)"
+                f"{self.bags}: there are no labels: --labels takes a table with a row for each bag "
+                "(an npz file may have them as its array y)"
             )
         # those of an npz file may be missing; those of tables were looked at
         for bag, label in enumerate(labels.tolist()):
@@ -289,6 +302,14 @@ class Fit:
         if self._group_column != self.group:
             groups = st.load_groups(self.bags, str(self.group))
         return labels, groups
+
+    def _check_choices(self, labels: NDArray[Any], groups: NDArray[Any] | None) -> None:
+        """A slip of the pen is told before files are read, which may take long."""
+        self._signal(np.unique(labels))
+        if self.merge and groups is None:
+            raise InvalidInput("fit: merge must come with --group, which says what becomes one bag")
+        if self._named and self.pooling != "best":
+            check_pooling(self._named, self.pooling)
 
     def _signal(self, classes: NDArray[Any]) -> Any:
         """The label of bags with a signal; None where each of several is in turn."""

@@ -77,11 +77,16 @@ def chosen_pooling(table: pd.DataFrame, wanted: str) -> str:
             why = "; ".join(table.failure[1:])
             raise st.ConvergenceError(f"fit: no pooling arrives: {why}")
         return str(table.pooling[table.best].iloc[0])
+    check_pooling(names, wanted)
+    return wanted
+
+
+def check_pooling(names: list[str], wanted: str) -> None:
+    """That the one to save is among those compared."""
     if wanted not in names:
         raise InvalidInput(
             f"fit: pooling must be one of {', '.join(names)} for these bags, got {wanted!r}"
         )
-    return wanted
 
 
 def dominates(name: str, seconds: dict[str, float]) -> bool:

@@ -85,8 +85,6 @@ def merged(
     bags: Walked, labels: NDArray[Any], groups: NDArray[Any] | None, signal: Any, voice: Voice
 ) -> tuple[Walked, NDArray[Any]]:
     """One bag for each group."""
-    if groups is None:
-        raise InvalidInput("fit: merge must come with --group, which says what becomes one bag")
     two = len(np.unique(labels)) == 2
     whole = st.merge_bags(
         bags, labels, groups, rule="any" if two else "same", positive=signal if two else None

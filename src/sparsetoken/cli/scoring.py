@@ -52,6 +52,9 @@ class Score:
     carries the signal: CSV, PNG and, where coordinates are known, GeoJSON for QuPath."""
     rate: float = 0.1
     """Of maps: the share of tokens pointed at that may be wrong, on average."""
+    pixel_size: float | None = None
+    """Of maps: micrometres a pixel of the slides, where coordinates are in micrometres (STAMP's);
+    GeoJSON is in pixels."""
 
     def run(self) -> None:
         out, tokens = target("score: out", self.out), target("score: tokens", self.tokens)
@@ -59,6 +62,8 @@ class Score:
             raise InvalidInput(f"score: out and tokens must differ, got {self.out!r} for both")
         maps = target_folder("score: maps", self.maps)
         rate = real("score", "rate", self.rate, above=0, below=1)
+        if self.pixel_size is not None:
+            real("score", "pixel_size", self.pixel_size, above=0)
         classifier = st.load_classifier(self.model)
         collection = open_noted(
             self.bags,
@@ -84,10 +89,21 @@ class Score:
             _write(self._tokens(classifier, bags, names, labels), tokens)
         if maps is not None and posterior is not None:
             drawn = _drawn(classifier, posterior, source)
-            written = st.write_maps(st.map_tokens(source, posterior, drawn, rate), maps)
+            if self.pixel_size is not None and not _in_micrometres(source):
+                raise InvalidInput(
+                    "score: pixel_size must come with coordinates in micrometres, those of these "
+                    "bags are not said to be"
+                )
+            made = st.map_tokens(source, posterior, drawn, rate, pixel_size=self.pixel_size)
+            written = st.write_maps(made, maps)
             places = sum(path.suffix == ".geojson" for path in written)
             many = "1 bag" if len(bags) == 1 else f"{len(bags)} bags"
-            note(f"maps of the tokens of {many} are in {maps}, {places} with coordinates")
+            note(f"maps of the tokens of {many} are in {maps}, {places} with coordinates in pixels")
+            if places < len(bags) and _in_micrometres(source) and self.pixel_size is None:
+                note(
+                    "no GeoJSON: coordinates are in micrometres; --pixel-size says how many a "
+                    "pixel of the slides has"
+                )
         if not several:
             note(f"probabilities and scores are those of the label {labels[0]}")
         _write(predictions, out)
@@ -137,6 +153,11 @@ class Score:
             for name, values in classifier.token_values(bags, label=label).items():
                 columns[name + _ending(label, labels)] = np.concatenate(values)
         return columns
+
+
+def _in_micrometres(bags: st.Bags | st.BagSource) -> bool:
+    """Whether some of their coordinates are."""
+    return isinstance(bags, st.BagSource) and any(map(bags.in_micrometres, range(len(bags))))
 
 
 def _drawn(classifier: Any, posterior: st.TokenPosterior, bags: st.Bags | st.BagSource) -> Any:

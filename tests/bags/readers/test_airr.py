@@ -32,7 +32,7 @@ def deep_rc(folder, inner="repertoires"):
     (folder / inner).mkdir(parents=True, exist_ok=True)
     for name, rows in {"HIP2": ["CASSL\t6", "CASSY\t1839"], "HIP1": ["CAS\t1"]}.items():
         (folder / inner / f"{name}.tsv").write_text("\n".join(["amino_acid\ttemplates", *rows]))
-    (folder / "metadata.tsv").write_text("ID\tstatus\nHIP1\t-\nHIP2\t+\nother\t+")
+    (folder / "metadata.tsv").write_text("ID\tstatus\nHIP1\t-\nHIP2\t+")
     return folder
 
 
@@ -115,19 +115,50 @@ def test_hostile_tables_are_refused_in_a_sentence(tmp_path, content, options, wo
     if words is None:  # the first of two columns of one name
         assert Airr().read(tmp_path)[0].lengths.tolist() == [1]
         return
+    (tmp_path / "well.tsv").write_text("junction_aa\tcdr3\tn\nCASSF\tASS\t1\n")
     with pytest.raises(InvalidInput, match=words) as caught:
-        Airr(**options).read(tmp_path)[0].load()
-    assert "\n" not in str(caught.value)
+        st.open_bags(tmp_path, layout=Airr(**options)).readable()
+    assert len(str(caught.value).splitlines()) == 2 and "1 unreadable" in str(caught.value)
+    left = st.open_bags(tmp_path, layout=Airr(**options), leave_out=True).readable(leave_out=True)
+    assert left.names == ("well",)
+
+
+def told(folder):
+    """What is wrong with which repertoires, and the labels of the others."""
+    source, labels = Airr(encoder=lengths_and_first).read(folder)
+    assert len(source) == len(labels) == len(source.keys)
+    known = {problem.bag: (problem.problem, problem.explanation) for problem in source.problems}
+    return dict(zip(source.names, labels.tolist(), strict=True)), known
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "problems"),
+    [
+        ("HIP1\t-", {"HIP1": "-"}, {"HIP2": "unlabelled: metadata.tsv: there is no row for it"}),
+        ("HIP1\t-\nHIP2\t", {"HIP1": "-"},
+         {"HIP2": "unlabelled: metadata.tsv: column 'status' is empty in row 2"}),
+        ("HIP2\t-\nHIP1\t-\nHIP1\t+", {"HIP2": "-"},
+         {"HIP1": "doubled: metadata.tsv: column 'status' is '-' in row 2, '+' in row 3"}),
+        ("HIP1\t0\nother\t1\nnobody\t\nHIP2\t2", {"HIP1": 0, "HIP2": 2},
+         {name: "missing: metadata.tsv has a row for it, there is no file"
+          for name in ("other", "nobody")}),
+    ],
+)  # fmt: skip
+def test_all_that_is_wrong_is_listed(tmp_path, rows, labels, problems):
+    deep_rc(tmp_path)
+    (tmp_path / "metadata.tsv").write_text(f"ID\tstatus\n{rows}\n")
+    known, found = told(tmp_path)
+    assert known == labels and {name: ": ".join(words) for name, words in found.items()} == problems
+    with pytest.raises(InvalidInput, match=f"{len(problems)} bags? cannot be taken"):
+        st.open_bags(tmp_path)
+    (tmp_path / "HIP1.tsv").write_text("amino_acid\nCASF\n")  # a second one
+    assert told(tmp_path)[1]["HIP1"][0] == "doubled"
+    (tmp_path / "repertoires" / "HIP2.tsv").write_bytes(b"")
+    assert told(tmp_path)[1]["HIP2"][0] == "unreadable"
 
 
 def test_metadata_that_does_not_fit(tmp_path):
     for content, words in [
-        ("ID\tstatus\nHIP1\t-\n", "metadata.tsv: a label must be there for 'HIP2', there is none"),
-        (
-            "ID\tstatus\nHIP1\t-\nHIP2\t\n",
-            "metadata.tsv: bag HIP2: column .status. is empty in row 2",
-        ),
-        ("ID\tstatus\nHIP1\t-\nHIP1\t+\n", "metadata.tsv: bag HIP1: column .status. is"),
         ("n\tstatus\n1\t-\n", "metadata.tsv: a column must have the names of repertoires"),
         ("ID\tstatus\tlabel\nHIP1\t-\t+\n", "metadata.tsv: label_column must be given"),
     ]:
@@ -135,9 +166,6 @@ def test_metadata_that_does_not_fit(tmp_path):
         (tmp_path / "metadata.tsv").write_text(content)
         with pytest.raises(InvalidInput, match=words):
             Airr().read(tmp_path)
-    (tmp_path / "HIP1.tsv").write_text("amino_acid\nCASF\n")
-    with pytest.raises(InvalidInput, match="names of their own, got 'HIP1' twice"):
-        Airr().read(tmp_path)
 
 
 def test_links_that_lead_out_are_not_followed(tmp_path):
@@ -145,7 +173,7 @@ def test_links_that_lead_out_are_not_followed(tmp_path):
     folder = deep_rc(tmp_path / "folder")
     (folder / "a.tsv").symlink_to(tmp_path / "secret.tsv")
     with pytest.raises(
-        InvalidInput, match=r"a\.tsv: the file is a link that leads out of the folder"
+        InvalidInput, match=r"a +unreadable +the file is a link that leads out of the folder"
     ):
         st.load_bags(folder)
 

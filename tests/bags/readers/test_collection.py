@@ -317,9 +317,25 @@ def test_bags_that_are_left_out_are_named(cohort, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--positive tumour", "positive must be one of the labels normal, tumor, got 'tumour'"),
+        ("--poolings pooled --pooling joint", "pooling must be one of pooled for these bags"),
+    ],
+)
+def test_slips_of_the_pen_are_told_before_files_are_read(
+    cohort, capsys, monkeypatch, options, words
+):
+    monkeypatch.chdir(cohort[0])
+    monkeypatch.setattr(st, "find_duplicates", lambda *_, **__: pytest.fail("files are read"))
+    assert main(f"fit clam --labels labels.csv --leave-out {options}".split()) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("fit clam", "labels"),
+        ("fit clam", "clam: there are no labels: --labels takes a table"),
         ("fit clam --labels none.csv", "none.csv: there is no such file"),
         ("fit clam --labels labels.csv --label-column x", "label_column must be one of the col"),
         ("fit clam --labels labels.csv --group x", "group_column must be one of the columns"),

@@ -109,6 +109,24 @@ def test_stamp(tmp_path):
     assert type(reader_of(tmp_path)) is st.READERS["stamp"]
 
 
+@pytest.mark.parametrize(
+    ("unit", "micrometres"),
+    [("um", True), ("px", False), (None, False), (3, False), (["um"] * 1000, False)],
+)
+def test_files_of_stamp_say_that_places_are_in_micrometres(tmp_path, unit, micrometres):
+    written(tmp_path / "a.h5", feats=TOKENS, coords=PLACES.astype("f4"))
+    written(tmp_path / "b.h5", feats=TOKENS)
+    if unit is not None:
+        with h5py.File(tmp_path / "a.h5", "r+") as file:
+            file.attrs["unit"] = unit
+    source = st.open_bags(tmp_path).bags
+    for bags in (source, st.subsampled(source, 5)):
+        assert bags.in_micrometres(0) is micrometres and not bags.in_micrometres(1)
+    (tmp_path / "a.h5").write_bytes(b"")
+    with pytest.raises(InvalidInput, match="bag a: this is not an HDF5 file"):
+        source.in_micrometres(0)
+
+
 def test_plain_folders_and_files(tmp_path):
     written(tmp_path / "a.h5", features=TOKENS.astype(int))
     written(tmp_path / "b.HDF5", feats=TOKENS.astype(">f8"))

@@ -111,6 +111,13 @@ def test_labels_that_are_none(folder, tmp_path):
     assert source_of(folder)[1] is None
 
 
+def test_a_label_without_features_is_a_problem(folder):
+    np.save(folder / "labels" / "gone.npy", np.array([1]))
+    source, labels = source_of(folder)
+    assert source.names == ("a", "b", "c") and labels.tolist() == [0, 1, 0]
+    assert source.problems == (("gone", "missing", "labels/gone.npy has no features"),)
+
+
 def unlabelled(folder, **words):
     """All other bags have their labels, in order; these have problems."""
     source, labels = source_of(folder)

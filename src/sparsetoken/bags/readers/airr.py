@@ -7,7 +7,7 @@ has all repertoires, with a column repertoire_id. How often a sequence was count
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from sparsetoken.bags.readers.tables import (
     in_words,
 )
 from sparsetoken.bags.readers.untrusted import free_memory
-from sparsetoken.bags.source import BagSource
+from sparsetoken.bags.source import BagSource, Problem
 from sparsetoken.support.errors import InvalidInput
 
 Encoder = Callable[[list[str]], NDArray[Any]]
@@ -76,13 +76,14 @@ class Airr:
         )
 
     def read(self, path: Path) -> tuple[BagSource, NDArray[Any] | None]:
-        if path.is_dir():
-            names, keys, lengths, labels = self._folder(path)
-        else:
-            names, keys, lengths, labels = self._one_table(path)
+        read = self._folder if path.is_dir() else self._one_table
+        keys, lengths, labels, problems = read(path)
         repertoires = Repertoires(self.encoder)
-        dim = repertoires.tokens(keys[0]).shape[1]
-        return BagSource(names, np.array(lengths), dim, keys, repertoires), labels
+        source = BagSource(
+            tuple(keys), np.array(lengths, dtype=np.intp), _dim(repertoires, keys),
+            tuple(keys.values()), repertoires, tuple(sorted(problems)),
+        )  # fmt: skip
+        return source, labels
 
     def _is_repertoire(self, path: Path, alone: bool = False) -> bool:
         try:
@@ -109,43 +110,40 @@ class Airr:
             )
         return column
 
-    def _folder(self, folder: Path) -> Any:
-        """Names, keys, lengths and labels of a folder of repertoires."""
-        tables = _tables(folder)
-        names = tuple(table.stem for table in tables)
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            raise InvalidInput(
-                f"repertoires must have names of their own, got {doubled[0]!r} twice"
-            )
-        keys, lengths = [], []
-        for table in tables:
+    def _folder(self, folder: Path) -> Read:
+        """Repertoires of a folder, those that have a label if there are labels."""
+        tables: dict[str, list[Path]] = {}
+        for table in _tables(folder):
+            tables.setdefault(table.stem, []).append(table)
+        keys, lengths, problems = {}, {}, []
+        for name in sorted(tables):
+            table, *others = tables[name]
+            if others:
+                several = ", ".join(path.relative_to(folder).as_posix() for path in tables[name])
+                problems.append(
+                    Problem(name, "doubled", f"several files have this name: {several}")
+                )
+                continue
             try:
                 inside(folder, table)
                 key = Repertoire(str(table), self._column(Dialect.of(table).names))
-                lengths.append(len(key.sequences()))
-            except InvalidInput as error:
-                raise InvalidInput(f"{table.name}: {error}") from error
-            keys.append(key)
-        labels = self._labels(folder, names)
-        return names, tuple(keys), lengths, labels
-
-    def _labels(self, folder: Path, names: tuple[str, ...]) -> NDArray[Any] | None:
+                lengths[name], keys[name] = len(key.sequences()), key
+            except (InvalidInput, OSError) as error:
+                problems.append(Problem(name, "unreadable", str(error)))
         place = next((folder / name for name in _METADATA if (folder / name).is_file()), None)
-        if place is None:
-            return None
-        try:
-            inside(folder, place)
-            known = self._metadata(place)
-            if known is None:
-                return None
-            missing = [name for name in names if name not in known.names]
-            if missing:
-                raise InvalidInput(f"a label must be there for {in_words(missing)}, there is none")
-        except InvalidInput as error:
-            raise InvalidInput(f"{place.name}: {error}") from error
-        assert known.labels is not None
-        return known.labels[[known.names.index(name) for name in names]]
+        labels = None
+        if place is not None:
+            try:
+                known = self._metadata(inside(folder, place))
+            except InvalidInput as error:
+                raise InvalidInput(f"{place.name}: {error}") from error
+            if known is not None:
+                problems += _unmatched(known, place.name, set(tables), set(keys))
+                order = {name: index for index, name in enumerate(known.names)}
+                keys = {name: key for name, key in keys.items() if name in order}
+                assert known.labels is not None
+                labels = known.labels[[order[name] for name in keys]]
+        return keys, [lengths[name] for name in keys], labels, problems
 
     def _metadata(self, place: Path) -> BagRows | None:
         """Names of repertoires with their labels; None if there is no column of labels."""
@@ -167,10 +165,10 @@ class Airr:
             )
             for block in dialect.blocks(place, dict(kinds), _BLOCK)
         )
-        return bag_rows(blocks, label, None).checked()
+        return bag_rows(blocks, label, None)
 
-    def _one_table(self, path: Path) -> Any:
-        """Names, keys, lengths and labels of one table with all repertoires."""
+    def _one_table(self, path: Path) -> Read:
+        """Repertoires of one table."""
         names = Dialect.of(path).names
         bag, column = self._bags_of(names), self._column(names)
         if bag is None:
@@ -179,9 +177,9 @@ class Airr:
         whole = Repertoire(str(path), column, (bag, label))
         rows = whole.rows()
         kinds = rows[:, 2] if label is not None else None
-        bags = bag_rows([(rows[:, 1], kinds, None)], label, None).checked()
-        keys = tuple(Repertoire(str(path), column, (bag, None), name) for name in bags.names)
-        return bags.names, keys, bags.lengths, bags.labels
+        bags = bag_rows([(rows[:, 1], kinds, None)], label, None)
+        keys = {name: Repertoire(str(path), column, (bag, None), name) for name in bags.names}
+        return keys, bags.lengths.tolist(), bags.labels, list(bags.problems)
 
 
 @dataclass(frozen=True)
@@ -227,6 +225,10 @@ class Repertoire:
         return np.concatenate(parts) if parts else np.empty((0, len(columns)), dtype=object)
 
 
+# Repertoires by name, how many sequences each has, labels (n,) if any; what cannot be taken.
+Read = tuple[dict[str, Repertoire], list[int], NDArray[Any] | None, list[Problem]]
+
+
 @dataclass(frozen=True)
 class Repertoires:
     """Repertoires as tokens, by an encoder."""
@@ -245,6 +247,31 @@ class Repertoires:
 
     def coordinates(self, key: Repertoire) -> None:
         return None
+
+
+def _dim(repertoires: Repertoires, keys: dict[str, Repertoire]) -> int:
+    """What the encoder makes of the first repertoire that it takes; others fail when read."""
+    refusals = []
+    for name, key in keys.items():
+        try:
+            return int(repertoires.tokens(key).shape[1])
+        except InvalidInput as error:
+            refusals.append(f"bag {name}: {error}")
+    if refusals:
+        raise InvalidInput(refusals[0])
+    return 0
+
+
+def _unmatched(
+    known: BagRows, metadata: str, tables: set[str], readable: set[str]
+) -> Iterator[Problem]:
+    """Repertoires of the metadata that have no table; tables that have no label there."""
+    unclear = {problem.bag: problem for problem in known.problems}
+    for name in sorted({*known.names, *unclear} - tables):
+        yield Problem(name, "missing", f"{metadata} has a row for it, there is no file")
+    for name in sorted(readable - set(known.names)):
+        _, kind, words = unclear.get(name, (name, "unlabelled", "there is no row for it"))
+        yield Problem(name, kind, f"{metadata}: {words}")
 
 
 def _check_letters(words: NDArray[Any], kept: NDArray[Any], before: int) -> None:

@@ -23,6 +23,8 @@ from sparsetoken.support.errors import InvalidInput
 
 TOKENS = ("features", "feats")  # CLAM's and TRIDENT's dataset, STAMP's
 _COORDINATES = "coords"
+_UNIT, _MICROMETRES = "unit", "um"  # an attribute of STAMP's files, from version 2 on
+_LONGEST = 100  # bytes of it
 _GZIP = 1  # the numbers that HDF5 has given to filters
 _CHECKSUM = 3
 _FILTERS = {_GZIP: "gzip", 2: "shuffle", _CHECKSUM: "fletcher32", 4: "szip", 32000: "lzf"}
@@ -53,6 +55,13 @@ class Hdf5File:
             if _COORDINATES not in file.keys():
                 return None
             return _values(_dataset(file, path, _COORDINATES)).astype(float)
+
+    def in_micrometres(self, path: Path) -> bool:
+        """Whether coordinates are, not in pixels: files of STAMP say so."""
+        with _opened(path) as file:
+            if _UNIT not in file.attrs or file.attrs.get_id(_UNIT).get_storage_size() > _LONGEST:
+                return False
+            return str(file.attrs[_UNIT]) == _MICROMETRES
 
 
 def tokens_name(file: Any) -> str:

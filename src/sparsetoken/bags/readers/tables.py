@@ -209,12 +209,6 @@ class BagRows:
         """Rows of each bag (n,)."""
         return np.array([len(rows) for rows in self.rows], dtype=np.intp)
 
-    def checked(self) -> BagRows:
-        """These, if there are no problems."""
-        for name, _, words in self.problems:
-            raise InvalidInput(f"bag {name}: {words}")
-        return self
-
 
 def bag_rows(
     blocks: Iterable[tuple[Any, Any, Any]],

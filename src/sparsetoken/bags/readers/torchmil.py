@@ -100,6 +100,10 @@ def _labelled(folder: Path, source: BagSource) -> tuple[BagSource, NDArray[Any] 
             kept.append(index)
         except (InvalidInput, OSError) as error:
             problems.append(Problem(name, "unlabelled", f"{_LABELS}/{path.name}: {error}"))
+    there = {*source.names, *(problem.bag for problem in source.problems)}
+    for name, path in files_below(folder / _LABELS, (_SUFFIX,)):
+        if name not in there:
+            problems.append(Problem(name, "missing", f"{_LABELS}/{path.name} has no features"))
     problems = sorted((*source.problems, *problems))
     return replace(source[kept], problems=tuple(problems)), np.array(labels)
 
