@@ -2,13 +2,14 @@
 
 End to end: tokens standardised, softmax attention with a free query and a linear readout, all
 parameters by L-BFGS from three random starts (the one with the least training loss is kept), one
-ridge for query and readout chosen among four by five-fold cross-validation. Times are of the whole
-fit, selection included.
+ridge for query and readout chosen among four by five-fold cross-validation. Times are seconds of
+one core for the whole fit, selection included: what else the machine does does not count.
 
     python benchmarks/digits.py --seeds 10 --out benchmarks/results/digits.json
 
 The file has a row a classifier: accuracies and seconds of each seed, means with standard errors,
-and how much more accurate it is than two-step (`--against`), seed by seed on the same bags.
+and how much more accurate it is than two-step (`--against`), seed by seed on the same bags. It is
+written after every seed; begun again, the same command goes on where it has ended.
 """
 
 from __future__ import annotations
@@ -107,54 +108,84 @@ def row_of(length, bags, name, pairs, first):
     return row | {"accuracies": accuracies.tolist(), "seconds": seconds.tolist()}
 
 
+CLASSIFIERS = {
+    "mean pooling": lambda seed: st.PooledClassifier(),
+    "two-step": lambda seed: st.AttentionClassifier(),
+    "two-step, Ledoit": lambda seed: st.AttentionClassifier(shrinkage=0.0),
+    "two-step, cross": lambda seed: st.AttentionClassifier(reuse="cross"),
+    "two-step, split": lambda seed: st.AttentionClassifier(reuse="split"),
+    "joint": lambda seed: st.AttentionClassifier(query="joint"),
+    "posterior": lambda seed: st.AttentionClassifier(query="posterior"),
+    "end to end": EndToEnd,
+}
+
+
+def measure(length, bags, seed, names, tests):
+    """(accuracy, seconds) by classifier, on the bags of a seed."""
+    tokens, labels, _ = digit_bags(bags, length, seed)
+    test, truth, _ = digit_bags(tests, length, seed, test=True)
+    pairs = {}
+    for name in names:
+        classifier = CLASSIFIERS[name](seed)
+        start = time.process_time()
+        classifier.fit(tokens, labels)
+        seconds = time.process_time() - start
+        pairs[name] = classifier.score(test, truth), seconds
+    return pairs
+
+
+def table_of(measured, against):
+    """Rows, size by size, from pairs by (length, bags) and classifier."""
+    table = []
+    for (length, bags), by_name in measured.items():
+        first = against if against in by_name else next(iter(by_name))
+        for name, pairs in by_name.items():
+            table.append(row_of(length, bags, name, pairs, (first, by_name[first])))
+    return table
+
+
+def measured_before(path, command):
+    """Pairs that a run of the same command has left."""
+    measured = {}
+    if path is not None and path.exists():
+        kept = json.loads(path.read_text())
+        if kept["command"] != command:
+            sys.exit(f"{path} is of another command: {kept['command']}")
+        for row in kept["rows"]:
+            pairs = list(zip(row["accuracies"], row["seconds"], strict=True))
+            measured.setdefault((row["length"], row["bags"]), {})[row["classifier"]] = pairs
+    return measured
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--lengths", type=int, nargs="+", default=[10, 30])
     parser.add_argument("--bags", type=int, nargs="+", default=[100, 300, 1000])
-    parser.add_argument("--only", nargs="+", help="classifiers, by their names")
+    parser.add_argument("--only", nargs="+", choices=CLASSIFIERS, default=list(CLASSIFIERS))
     parser.add_argument("--against", default="two-step", help="whom all are compared with")
     parser.add_argument("--tests", type=int, default=2000, help="bags to test on")
     parser.add_argument("--out", type=Path, help="a JSON file for the rows")
     given = parser.parse_args()
-    table = []
+    command = "python benchmarks/digits.py " + shlex.join(sys.argv[1:])
+    measured = measured_before(given.out, command)
     print("length  bags  classifier        accuracy  ±       seconds")
     for length in given.lengths:
         for bags in given.bags:
-            rows = {}
-            for seed in range(given.seeds):
-                tokens, labels, _ = digit_bags(bags, length, seed)
-                test, truth, _ = digit_bags(given.tests, length, seed, test=True)
-                for name, classifier in (
-                    ("mean pooling", st.PooledClassifier()),
-                    ("two-step", st.AttentionClassifier()),
-                    ("two-step, Ledoit", st.AttentionClassifier(shrinkage=0.0)),
-                    ("two-step, cross", st.AttentionClassifier(reuse="cross")),
-                    ("two-step, split", st.AttentionClassifier(reuse="split")),
-                    ("joint", st.AttentionClassifier(query="joint")),
-                    ("posterior", st.AttentionClassifier(query="posterior")),
-                    ("end to end", EndToEnd(seed)),
-                ):
-                    if given.only and name not in given.only:
-                        continue
-                    start = time.perf_counter()
-                    classifier.fit(tokens, labels)
-                    seconds = time.perf_counter() - start
-                    rows.setdefault(name, []).append((classifier.score(test, truth), seconds))
-            first = given.against if given.against in rows else next(iter(rows))
-            for name, pairs in rows.items():
-                row = row_of(length, bags, name, pairs, (first, rows[first]))
+            own = measured.setdefault((length, bags), {name: [] for name in given.only})
+            for seed in range(len(own[given.only[0]]), given.seeds):
+                for name, pair in measure(length, bags, seed, given.only, given.tests).items():
+                    own[name].append(pair)
+                if given.out is not None:
+                    text = {"command": command, "rows": table_of(measured, given.against)}
+                    given.out.write_text(json.dumps(text, indent=1, allow_nan=False) + "\n")
+            for row in table_of({(length, bags): own}, given.against):
                 error = np.nan if row["standard_error"] is None else row["standard_error"]
                 print(
-                    f"{length:>6}  {bags:>4}  {name:<16}  {row['accuracy']:.3f}     {error:.3f}"
-                    f"   {row['median_seconds']:.2f}",
+                    f"{length:>6}  {bags:>4}  {row['classifier']:<16}  {row['accuracy']:.3f}"
+                    f"     {error:.3f}   {row['median_seconds']:.2f}",
                     flush=True,
                 )
-                table.append(row)
-            if given.out is not None:  # size by size: a long run may be ended
-                command = "python benchmarks/digits.py " + shlex.join(sys.argv[1:])
-                text = json.dumps({"command": command, "rows": table}, indent=1, allow_nan=False)
-                given.out.write_text(text + "\n")
 
 
 if __name__ == "__main__":

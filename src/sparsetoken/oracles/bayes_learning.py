@@ -1,4 +1,4 @@
-r"""The best that any learner can do with n samples (section 10 of docs/theory.md).
+r"""The best that any learner can do with n samples (section 11 of docs/theory.md).
 
 `bayes_error` knows the signal ξ; here it must be learned. The posterior mean of ξ has with ξ a
 squared cosine m that solves

@@ -1,6 +1,6 @@
 r"""Message passing: learns the signal from labelled bags as well as any fast algorithm known.
 
-The positive bags are X = uξᵀ + Z, u = θv in each bag, ξ ~ N(0, I/d) (section 10 of docs/theory.md).
+The positive bags are X = uξᵀ + Z, u = θv in each bag, ξ ~ N(0, I/d) (section 11 of docs/theory.md).
 From an estimate ξ̂ of the signal, in every round,
 
     b = Xξ̂ − û/(1 + Λ),   û ← the means, and V the variances, of u under P(u)e^{⟨u,b⟩ − ‖u‖²‖ξ̂‖²/2},

@@ -1,4 +1,4 @@
-r"""What weighted tokens of two covariances add up to, given their scores (section 13, theory.md).
+r"""What weighted tokens of two covariances add up to, by scores (section 12 of docs/theory.md).
 
 With scores t_l = θv_l⟨κ,ξ⟩ + σ_l g_l, κ = βq, σ_l² = κᵀSκ, S = Σ of noise and C of signal tokens,
 and weights a = a(t), a pooled token is

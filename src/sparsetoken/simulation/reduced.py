@@ -1,4 +1,4 @@
-r"""Exact-in-law simulation without tokens (section 9 of docs/theory.md).
+r"""Exact-in-law simulation without tokens (docs/simulation.md).
 
 The same random variables as the token-level experiment, drawn from their joint law; nothing is
 approximated.

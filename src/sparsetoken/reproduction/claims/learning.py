@@ -56,7 +56,7 @@ _SIZES = {  # by scale
 
 
 class Learning(claim.Claim):
-    source = "section 10 of docs/theory.md"
+    source = "section 11 of docs/theory.md"
     sentence = (
         "No learner does better than the Bayes curve; message passing follows its equation round "
         "by round and reaches the curve within a few, but for a hard phase; attention, pooling and "
