@@ -94,7 +94,7 @@ def _doubts(state: State) -> str:
     counts = [round(share * state.dim) for share in (query_samples, state.readout_samples)]
     if counts[1] < 2 or (state.query == "learned" and counts[0] < 1):
         return f"At d = {state.dim}: so few samples per dimension are none."
-    here = predict(state.task, state.attention, state.protocol, state.dim)
+    here = predict(state.task_of_dim, state.attention, state.protocol, state.dim)
     mean, limit = here.test_error, numbers.chosen(state)["attention"].values["test_error"]
     words = list(scatter_warnings("attention's test error", mean, here.spread, here.useless))
     words += range_warnings(state.task, state.dim, *counts)
