@@ -196,6 +196,19 @@ def frame(task: Task, query: ShapedQuery) -> Frame:
     return Frame(overlap, noise, signal, joint.ratio, lean, geometry, np.array([[False, True]]))
 
 
+def noise_score(task: Task, query: ShapedQuery) -> float:
+    """σ₀, what the score of a noise token varies by, for a query of norm 1."""
+    if isinstance(query, MatrixQuery):
+        sigma, _, _ = matrices(task)
+        own = query.vector @ sigma @ query.vector + np.vdot(sigma, query.spread) / len(sigma)
+        return math.sqrt(max(float(own), 0.0))
+    assert isinstance(query, ColouredQuery)
+    joint = task.joint_spectrum
+    assert joint is not None
+    square = joint.share * np.array(query.signal) ** 2 + joint.density * np.array(query.noise)
+    return math.sqrt(float(joint.noise @ square))
+
+
 def _two_grams(
     joint: JointSpectrum,
     noise: float,
@@ -268,9 +281,7 @@ class TokenScores(NamedTuple):
     strength: float | FloatArray
 
 
-def token_scores(
-    noise: NDArray[Any], positive: NDArray[Any], task: Task, at: Frame
-) -> TokenScores:
+def token_scores(noise: NDArray[Any], positive: NDArray[Any], task: Task, at: Frame) -> TokenScores:
     """From `task.normals` normals a sample and the classes (1, else not positive)."""
     scores, extra = split_noise(noise, task)
     strength, sparsity = task.signal_at(extra)
