@@ -53,7 +53,7 @@ ROOMS = {
     ).split(),
     "reproduction": "claim report reproduce".split(),
     "planning": (
-        "learners metrics ridges tuning reuse unknowns whitening report advice floors plan outlook"
+        "learners metrics ridges tuning whitening reuse unknowns report advice floors plan outlook"
     ).split(),
     "bags": (
         "stacks summary bags labels walking source groups merging leakage intervals repeats "

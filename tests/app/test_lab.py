@@ -101,7 +101,9 @@ def test_typed_entries_and_wrong_ones(page, address):
     ("query", "words"),
     [("evil=1&length=5", "ignored: evil=1"), ("length=0", "length must be"),
      ("strength=NaN", "strength must be"), ("view=all", "view must be"),
-     ("sparsity=50", "sparsity=50 does not fit"), ("across=up", "across must be")],
+     ("sparsity=50", "sparsity=50 does not fit"),
+     ("token_correlation=0.5&signal_spread=2", "token_correlation=0.5 does not fit"),
+     ("across=up", "across must be")],
 )  # fmt: skip
 def test_wrong_addresses_get_a_remark_and_a_page(page, address, query, words):
     page.goto(f"{address}?{query}")

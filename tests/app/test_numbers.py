@@ -37,6 +37,8 @@ def test_addresses_come_back(drawn):
             words[name] = float(f"{drawn.draw(st_.floats(control.lowest, control.highest)):.6g}")
             words[name] = min(max(words[name], control.lowest), control.highest)
     words["sparsity"] = min(words["sparsity"], words["length"])
+    if words["token_correlation"]:
+        words["signal_spread"] = 1.0
     if words["across"] == words["up"]:
         words["up"] = "strength" if words["across"] != "strength" else "ridge"
     state = State.of(words)
@@ -92,7 +94,8 @@ def test_exact_numbers_are_those_of_the_library():
 @pytest.mark.parametrize("metric", ["test_error", "auc", "train_loss"])
 @pytest.mark.parametrize(
     "words", [{}, {"length": 60, "sparsity": 2, "strength": 4.0}, {"loss": "huber"},
-              {"length": 5, "sparsity": 3, "strength": 1.5}, {"query": "frozen"}],
+              {"length": 5, "sparsity": 3, "strength": 1.5}, {"query": "frozen"},
+              {"power_law": 0.8, "signal_spread": 3.0}],
 )  # fmt: skip
 def test_drafts_are_near(words, metric):
     """What the page says of them: good to about 0.005 (training loss: to 0.01)."""
@@ -142,6 +145,62 @@ def test_the_page_beyond_the_paper():
     assert "--token-correlation" in command and "top-3" in command
     assert printed_by_command(state) == pytest.approx(shown, rel=1e-9)
     assert math.isfinite(maps.cell(state).log_ratio)
+
+
+COLOURED = {"length": 6, "strength": 4.0, "power_law": 0.8, "signal_spread": 2.5, "dim": 40}
+
+
+@pytest.mark.parametrize("words", [{}, {"query": "frozen", "cosine": 0.8}])
+def test_noise_that_is_not_white_and_a_cloud(words):
+    """The sliders are the library's spectrum and spread; snippets say so."""
+    state = State.of(COLOURED | words)
+    task = st.Task(6, 1, 4.0, noise=st.Spectrum.power_law(0.8), signal_spread=2.5)
+    assert state.task == task and list(numbers.classifiers(state)) == list(st.CLASSIFIERS)
+    shown = {name: at.values["test_error"] for name, at in numbers.chosen(state).items()}
+    attention = st.predict(task, state.attention, state.protocol)
+    assert shown["attention"] == pytest.approx(attention.test_error, rel=1e-9)
+    assert printed_by_python(state) == pytest.approx(shown, rel=2e-6)
+    command = shlex.split(as_command(state))
+    assert "--power-law" in command and "--signal-spread" in command
+    assert printed_by_command(state) == pytest.approx(shown, rel=1e-9)
+    found = maps.cell(state)
+    assert maps.cell_draft(state).log_ratio == pytest.approx(found.log_ratio, abs=0.05)
+    assert [floor.name for floor in numbers.floors(state)] == ["pooled"]
+    assert numbers.learners(state) == []
+    narrow = replace(state, signal_spread=1.0)  # whoever knows the noise may whiten
+    assert {floor.name for floor in numbers.floors(narrow)} == {"Bayes", "attention", "pooled"}
+    assert len(numbers.learners(narrow)) == (0 if words else len(numbers.SAMPLES))
+    assert answer("doubts", KINDS["doubts"].state(state))["words"].startswith("At d = 40")
+    with pytest.raises(st.InvalidInput, match="token_correlation must be 0 where signal_spread"):
+        State.of(COLOURED | {"token_correlation": 0.2})
+
+
+def test_the_weight_on_a_cloud_is_that_of_tokens():
+    state = State.of(COLOURED | {"query": "frozen", "cosine": 0.7, "sharpness": 0.8})
+    told = numbers.weight_on_signal(state, numbers.query_of(state))
+    caught, dim = [], 400
+    for seed in range(20):
+        sample = state.task.sample(200, dim, rng=seed)
+        query = state.attention.query_vector(sample.signal, np.random.default_rng([seed, 1]))
+        weights = state.attention.weighting.weights(sample.tokens @ query)
+        caught.append((weights * sample.places).sum(axis=1)[sample.labels > 0].mean())
+    error = np.hypot(np.std(caught) / np.sqrt(len(caught)), told.standard_error)
+    assert abs(np.mean(caught) - told) < 4 * error + 5 / dim
+
+
+def test_what_a_plan_of_whitened_tokens_sets_the_page_to():
+    words = {"length": 5, "strength": 2.5, "power_law": 0.6, "dim": 40, "target": 0.2}
+    state = State.of(words | {"view": "plan"})
+    made, advice = answer("plan", state), numbers.planned(state)
+    assert "Tokens are to be whitened first" in made["headline"]
+    for name, wanted in made["apply"].items():
+        option = advice[name]
+        assert option.shrinkage in (0.0, 1.0)
+        there = State.of(words | wanted)
+        if option.shrinkage == 0:
+            white = st.whitened(advice.task)
+            assert there.task == st.Task(5, 1, pytest.approx(white.strength, rel=1e-9))
+            assert there.ridge == option.protocol.ridge
 
 
 def printed_by_python(state):

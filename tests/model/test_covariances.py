@@ -178,14 +178,6 @@ def test_what_is_made_for_white_noise_refuses_the_rest(task, ask):
         ask(task)
 
 
-@pytest.mark.parametrize("task", COLOURED[1:])
-def test_a_plan_refuses_a_spread_and_says_what_knows_it(task):
-    words = "signal tokens must have the covariance of the noise .* use predict, .* and simulate"
-    with pytest.raises(st.InvalidInput, match=words) as caught:
-        st.plan(task, dim=100, samples=500)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_query_learned_on_coloured_noise_is_not_frozen_to_two_numbers():
     query = st.align(COLOURED[0], st.Protocol())
     with pytest.raises(st.InvalidInput, match="cannot be frozen"):

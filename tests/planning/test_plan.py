@@ -15,7 +15,7 @@ import sparsetoken.planning.plan as planner
 from sparsetoken.planning import outlook as around
 from sparsetoken.planning.advice import Check
 from sparsetoken.planning.report import check_words
-from sparsetoken.planning.tuning import tuners
+from sparsetoken.planning.whitening import tuners
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 

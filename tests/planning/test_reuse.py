@@ -9,7 +9,7 @@ import sparsetoken as st
 from sparsetoken.model.losses import Logistic
 from sparsetoken.planning.reuse import reusing_tuners
 from sparsetoken.planning.ridges import Setting
-from sparsetoken.planning.tuning import tuners
+from sparsetoken.planning.whitening import tuners
 
 CASES = [  # task, dimension, samples
     (st.Task(10, 1, 5.0), 40, 100),

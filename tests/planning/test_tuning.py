@@ -11,7 +11,7 @@ import sparsetoken as st
 from sparsetoken.model.attention import white_pooling
 from sparsetoken.planning.metrics import Error
 from sparsetoken.planning.ridges import Setting
-from sparsetoken.planning.tuning import tuners
+from sparsetoken.planning.whitening import tuners
 from sparsetoken.theory.alignment import best_steps
 from sparsetoken.theory.asymptotics import solve_many
 

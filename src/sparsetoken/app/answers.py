@@ -13,7 +13,10 @@ from typing import Any
 from sparsetoken.app import maps, numbers, reasons
 from sparsetoken.app.snippets import as_command, as_python
 from sparsetoken.app.state import CONTROLS, FROZEN, STEPS, TASK, State
+from sparsetoken.model.preprocessing import whitened
+from sparsetoken.model.task import Task
 from sparsetoken.planning.advice import Option, range_warnings, scatter_warnings
+from sparsetoken.planning.report import whitening_words
 from sparsetoken.support.text import json_ready, number_text
 from sparsetoken.theory.prediction import predict
 
@@ -94,7 +97,7 @@ def _doubts(state: State) -> str:
     counts = [round(share * state.dim) for share in (query_samples, state.readout_samples)]
     if counts[1] < 2 or (state.query == "learned" and counts[0] < 1):
         return f"At d = {state.dim}: so few samples per dimension are none."
-    here = predict(state.task, state.attention, state.protocol, state.dim)
+    here = predict(state.task_of_dim, state.attention, state.protocol, state.dim)
     mean, limit = here.test_error, numbers.chosen(state)["attention"].values["test_error"]
     words = list(scatter_warnings("attention's test error", mean, here.spread, here.useless))
     words += range_warnings(state.task, state.dim, *counts)
@@ -107,13 +110,17 @@ def plan(state: State) -> Answer:
     """The planner's answer, and for each classifier the words that set the page to it."""
     advice = numbers.planned(state)
     errors = [numbers.standard_error(o.value) for o in advice.options if o.value is not None]
+    headline = advice.headline
+    if advice.best is not None and advice.best.shrinkage is not None:
+        headline = f"{headline} {whitening_words(advice.best.shrinkage)}"
+    apply = {o.classifier: _words(o, advice.task) for o in advice.options if o.tuned is not None}
     return {
-        "headline": advice.headline,
+        "headline": headline,
         "rows": [
             {name: _written(value) for name, value in option.row(advice.unknown).items()}
             for option in advice.options
         ],
-        "apply": {o.classifier: _words(o) for o in advice.options if o.tuned is not None},
+        "apply": {name: words for name, words in apply.items() if words is not None},
         "warning": " ".join(f"Warning: {words}." for words in advice.warnings),
         "error": max(errors, default=0.0),
         "drawn": True,  # means over training sets that were drawn
@@ -126,13 +133,19 @@ def _written(value: Any) -> Any:
     return f"{value!r}" if error else number_text(value)
 
 
-def _words(option: Option) -> Answer:
-    """What a plan recommends, as the page's own fields; numbers within what the page allows."""
+def _words(option: Option, task: Task) -> Answer | None:
+    """What a plan recommends, as the page's own fields; numbers within what the page allows. None
+    for tokens whitened in part, which the page has no field for."""
     protocol = option.protocol
     names: tuple[str, ...] = ("readout_samples", "ridge")
     if option.tuned is not None and option.tuned.prediction.cosine is not None:
         names += ("query_samples", *STEPS)
     words = {name: CONTROLS[name].checked(name, getattr(protocol, name)) for name in names}
+    if option.shrinkage == 0:  # the page goes over to white noise
+        strength = whitened(task).fixed_strength
+        words |= {"power_law": 0.0, "strength": CONTROLS["strength"].checked("strength", strength)}
+    elif option.shrinkage not in (None, 1.0):  # 1 leaves tokens as they are: their mean variance is
+        return None
     return words | {"query": "learned"}
 
 

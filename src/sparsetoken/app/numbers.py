@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetoken.app.state import State
+from sparsetoken.model import coloured
 from sparsetoken.model.attention import token_scores
 from sparsetoken.model.classifiers import AnyQuery, Attention, Classifier, Pooled, Query
+from sparsetoken.model.coloured import ShapedQuery, generic_query
 from sparsetoken.model.law import FeatureLaw
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.oracles.bayes_learning import bayes_curve, hard_phase
@@ -85,6 +87,8 @@ def query_of(state: State) -> AnyQuery:
     """The query that stages 1–3 learn, or the frozen one."""
     if state.query == "learned":
         return align(state.task, state.protocol)
+    if not state.task.is_white:
+        return generic_query(state.task, state.cosine, state.sharpness)
     return Query(overlap=state.cosine, norm=1.0, sharpness=state.sharpness)
 
 
@@ -158,9 +162,12 @@ class Floor(NamedTuple):
 def floors(state: State) -> list[Floor]:
     """Of any test, of the best attention, of the best mean pooling, with the signal known."""
     task = state.task
-    best = {"Bayes": bayes_error(task)}
-    for kind in (Attention(weighting=state.attention.weighting), Pooled()):
-        best[CLASSIFIERS.kind(kind)] = oracle_error(task, kind)
+    if task.has_spread:  # of the others no more is known than that they are between 0 and this
+        best = {"pooled": oracle_error(task, Pooled())}
+    else:
+        best = {"Bayes": bayes_error(task)}
+        for kind in (Attention(weighting=state.attention.weighting), Pooled()):
+            best[CLASSIFIERS.kind(kind)] = oracle_error(task, kind)
     return [Floor(name, float(error), standard_error(error)) for name, error in best.items()]
 
 
@@ -175,9 +182,10 @@ def capacities(state: State) -> dict[str, float]:
 def learners(state: State) -> list[Row]:
     """The error of the best learner of all samples, those of the query among them ("any"); of
     message passing as far as it is stuck, and where that is. None for a frozen query: it is told
-    what these have to learn.
+    what these have to learn; none for signals with a spread, which take ever fewer samples the more
+    dimensions there are.
     """
-    if state.query != "learned":
+    if state.query != "learned" or state.task.has_spread:
         return []
     own = state.query_samples
     curve = bayes_curve(state.task, [own + samples for samples in SAMPLES])
@@ -246,7 +254,11 @@ def weight_on_signal(state: State, query: AnyQuery) -> Estimate:
     """Mean of the weights that attention puts on the signal tokens of a positive sample."""
     task = state.task
     noise = np.random.default_rng(0).standard_normal((_DRAWS, task.normals))
-    scores, _, _ = token_scores(noise, np.ones(_DRAWS), task, query.cosine)
+    ones = np.ones(_DRAWS)
+    if isinstance(query, ShapedQuery):
+        scores = coloured.token_scores(noise, ones, task, coloured.frame(task, query)).total
+    else:
+        scores, _, _ = token_scores(noise, ones, task, query.cosine)
     weights = state.attention.weighting.weights(query.sharpness * scores)
     caught = weights[:, : task.sparsity].sum(axis=1)
     return Estimate(float(caught.mean()), float(caught.std(ddof=1)) / math.sqrt(_DRAWS))

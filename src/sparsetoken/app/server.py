@@ -50,7 +50,7 @@ _FIRST_ASKED = ("curves_draft", "code", "curves", "table", "story")  # of the pa
 # few controls first, the rest in groups behind "more"
 FIRST = ("length", "sparsity", "strength", "prevalence", "query_samples", "readout_samples")
 GROUPS = {
-    "Tokens": ("token_correlation",),  # and what is to come of their noise
+    "Tokens": ("power_law", "signal_spread", "token_correlation"),
     "Training": ("ridge", "loss", "readout_step", "bias_step", "query_step"),
     "Query": ("query", "cosine", "sharpness", "weighting"),
     "Simulation and plan": ("dim", "repeats", "target"),

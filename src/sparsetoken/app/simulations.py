@@ -54,7 +54,7 @@ class Simulations:
             try:
                 for seed, samples, (name, kind) in product(range(state.repeats), POINTS, kinds):
                     protocol = state.protocol.with_readout_samples(samples)
-                    arguments = state.task, kind, protocol, state.dim, seed
+                    arguments = state.task_of_dim, kind, protocol, state.dim, seed
                     scores = await loop.run_in_executor(
                         self._threads, worker.run, _simulated, *arguments
                     )

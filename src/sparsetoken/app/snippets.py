@@ -51,8 +51,9 @@ def as_command(state: State) -> str:
 def _arguments(state: State) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Of the task, of training or plan, and of attention, but for those that change nothing."""
     task = state.values(TASK)
-    if not state.token_correlation:
-        del task["token_correlation"]
+    for name in ("token_correlation", "power_law", "signal_spread"):
+        if task[name] == DEFAULTS[name]:
+            del task[name]
     attention = state.values(["weighting"] if state.weighting != DEFAULTS["weighting"] else [])
     if state.view == "plan":
         wanted = {"dim": state.dim, "target_error": state.target, "loss": state.loss}
@@ -65,6 +66,9 @@ def _arguments(state: State) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
 def _call(function: str, arguments: dict[str, Any], *first: str) -> str:
     words = list(first)
     for name, value in arguments.items():
+        if name == "power_law":
+            words.append(f"noise=st.Spectrum.power_law({value!r})")
+            continue
         made = f"st.{_OBJECTS[name].make(value)!r}" if name in _OBJECTS else repr(value)
         words.append(f"{name}={made}")
     line = ", ".join(words)

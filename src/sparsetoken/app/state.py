@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from sparsetoken.model.classifiers import Attention
+from sparsetoken.model.covariances import Spectrum, TokenNoise, White
 from sparsetoken.model.losses import Loss
 from sparsetoken.model.names import LOSSES, WEIGHTINGS
 from sparsetoken.model.protocol import Protocol
@@ -38,7 +39,8 @@ CLASSIFIER_WORDS = {
     "vectorized": "all tokens side by side, a weight for each coordinate of each",
     "pooled": "the mean of the tokens",
 }
-TASK = ("length", "sparsity", "strength", "prevalence", "token_correlation")  # fields of `Task`
+PLAIN = ("length", "sparsity", "strength", "prevalence", "token_correlation")  # fields of `Task`,
+TASK = (*PLAIN, "power_law", "signal_spread")  # and its covariances
 TRAINING = ("query_samples", "readout_samples", "ridge")  # of `Protocol`, and the
 STEPS = ("readout_step", "bias_step", "query_step")
 FROZEN = ("cosine", "sharpness")  # of `Attention`
@@ -132,7 +134,9 @@ class State:
     sparsity: int = _control(
         1, "R", "tokens with the signal in a positive sample", 1, LONGEST, log=True
     )
-    strength: float = _control(5.0, "θ", "length of the signal in a token, over the noise", 0, 20)
+    strength: float = _control(
+        5.0, "θ", "length of the signal in a token, over the noise", 0, 20, highest=1e4
+    )
     prevalence: float = _control(0.5, "π", "probability of a positive sample", 0.01, 0.99)
     query_samples: float = _samples(2.0, "α₀", "that teach the query, per dimension")
     readout_samples: float = _samples(4.0, "α₁", "that fit the readout, per dimension")
@@ -156,6 +160,13 @@ class State:
     token_correlation: float = _control(
         0.0, "ρ", "part of the noise that a sample's tokens share", 0, 0.95, words="shared noise"
     )
+    power_law: float = _control(
+        0.0, "a", "eigenvalues of the noise fall like k^−a, with mean 1; 0 is white noise", 0, 2,
+        words="noise's power law",
+    )  # fmt: skip
+    signal_spread: float = _control(
+        1.0, "c", "variance of signal tokens, over that of the noise", 0, 10
+    )
     weighting: str = _control(
         "softmax", "a", "how attention weights tokens by their scores", choices=_WEIGHTINGS
     )
@@ -174,6 +185,11 @@ class State:
         if self.sparsity > self.length:
             raise InvalidInput(
                 f"sparsity must be at most the length, {self.length}, got {self.sparsity}"
+            )
+        if self.token_correlation and self.signal_spread != 1:
+            raise InvalidInput(
+                "token_correlation must be 0 where signal_spread is not 1, got "
+                f"{self.token_correlation:g}"
             )
         if self.across == self.up:
             raise InvalidInput(f"up must differ from across, got {self.up!r} for both")
@@ -212,8 +228,17 @@ class State:
         return {name: getattr(self, name) for name in names}
 
     @property
+    def noise(self) -> TokenNoise:
+        return Spectrum.power_law(self.power_law) if self.power_law else White()
+
+    @property
     def task(self) -> Task:
-        return Task(**self.values(TASK))
+        return Task(**self.values(PLAIN), noise=self.noise, signal_spread=self.signal_spread)
+
+    @property
+    def task_of_dim(self) -> Task:
+        """The task where the page's d has fewer dimensions than the noise has eigenvalues."""
+        return self.task.for_dim(self.dim)
 
     @property
     def loss_function(self) -> Loss:

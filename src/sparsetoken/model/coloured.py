@@ -196,6 +196,19 @@ def frame(task: Task, query: ShapedQuery) -> Frame:
     return Frame(overlap, noise, signal, joint.ratio, lean, geometry, np.array([[False, True]]))
 
 
+def noise_score(task: Task, query: ShapedQuery) -> float:
+    """σ₀, what the score of a noise token varies by, for a query of norm 1."""
+    if isinstance(query, MatrixQuery):
+        sigma, _, _ = matrices(task)
+        own = query.vector @ sigma @ query.vector + np.vdot(sigma, query.spread) / len(sigma)
+        return math.sqrt(max(float(own), 0.0))
+    assert isinstance(query, ColouredQuery)
+    joint = task.joint_spectrum
+    assert joint is not None
+    square = joint.share * np.array(query.signal) ** 2 + joint.density * np.array(query.noise)
+    return math.sqrt(float(joint.noise @ square))
+
+
 def _two_grams(
     joint: JointSpectrum,
     noise: float,
@@ -259,6 +272,28 @@ def _diagonals(task: Task) -> JointSpectrum:
     return JointSpectrum(values, np.maximum(other, 0.0), density, (vectors.T @ xi) ** 2)
 
 
+class TokenScores(NamedTuple):
+    """Scores of tokens (n, L) for a query of norm 1, and what they are made of."""
+
+    total: NDArray[Any]
+    fluctuation: NDArray[Any]  # of variance 1; views of the noise given
+    carries: NDArray[np.bool_]  # which tokens carry the signal, the first
+    strength: float | FloatArray
+
+
+def token_scores(noise: NDArray[Any], positive: NDArray[Any], task: Task, at: Frame) -> TokenScores:
+    """From `task.normals` normals a sample and the classes (1, else not positive)."""
+    scores, extra = split_noise(noise, task)
+    strength, sparsity = task.signal_at(extra)
+    carries = np.arange(task.length) < np.reshape(sparsity, (-1, 1))
+    carries = carries & (positive[:, None] > 0)
+    shift = np.reshape(strength, (-1, 1)) * at.overlap * carries
+    total = at.noise * scores
+    np.copyto(total, at.signal * scores, where=carries)
+    total += shift
+    return TokenScores(total, scores, carries, strength)
+
+
 def coordinates(
     noise: NDArray[Any],
     positive: NDArray[Any],
@@ -272,14 +307,7 @@ def coordinates(
     As `attention_coordinates` for white noise: the first L normals are the tokens' noise along the
     query, the first R tokens of a positive sample (1, else 0) carry the signal.
     """
-    scores, extra = split_noise(noise, task)
-    strength, sparsity = task.signal_at(extra)
-    carries = np.arange(task.length) < np.reshape(sparsity, (-1, 1))
-    carries = carries & (positive[:, None] > 0)
-    shift = np.reshape(strength, (-1, 1)) * at.overlap * carries
-    total = at.noise * scores
-    np.copyto(total, at.signal * scores, where=carries)
-    total += shift
+    total, scores, carries, strength = token_scores(noise, positive, task, at)
     weights = weighting.weights(sharpness * total)
     square = weights * weights
     held, caught = (np.where(carries, part, 0.0).sum(axis=1) for part in (square, weights))

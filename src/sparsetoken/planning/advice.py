@@ -16,7 +16,6 @@ from sparsetoken.planning.metrics import Metric
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Tuned
 from sparsetoken.planning.unknowns import Unknown
-from sparsetoken.planning.whitening import Whitening
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.estimate import Estimate
 from sparsetoken.support.showing import Shown
@@ -76,6 +75,11 @@ class Option:
             )
         return self.tuned.protocol
 
+    @property
+    def shrinkage(self) -> float | None:
+        """With which tokens are whitened first; None where noise is white, or nothing is tuned."""
+        return None if self.tuned is None else self.tuned.knobs.shrinkage
+
     def task_of(self, task: Task, unknown: Unknown | None) -> Task:
         """The task of its answer: as given, or with the strength or length that was solved for."""
         return task if unknown is None or self.needed is None else unknown.task_at(self.needed)
@@ -94,6 +98,8 @@ class Option:
             protocol, prediction = self.tuned.protocol, self.tuned.prediction
             row |= {name: getattr(self.tuned, name) for name in names[:2]}
             row["ridge"] = protocol.ridge
+            if self.shrinkage is not None:
+                row["shrinkage"] = self.shrinkage
             if prediction.cosine is not None:
                 row |= {"cosine": prediction.cosine, "sharpness": prediction.sharpness}
                 row |= {name: getattr(protocol, name) for name in names[5:]}
@@ -127,8 +133,8 @@ class Plan(Shown):
 
     `options` has one entry for each classifier, `best` is the recommended one. `bayes` is the error
     of the best test of all, with the signal known, where the target is out of reach of every
-    classifier. Where noise is not white, `task` is that of whitened tokens and `whitening` says
-    from what. `outlook` says more: floors, crossover, sensitivities.
+    classifier. Where noise is not white each option has a `shrinkage`: it is trained on
+    `whitened(task, shrinkage)`. `outlook` says more: floors, crossover, sensitivities.
 
     >>> from sparsetoken import plan
     >>> advice = plan(Task(3, 1, 4.0), dim=30, samples=100, check=False)
@@ -145,7 +151,6 @@ class Plan(Shown):
     warnings: tuple[str, ...]
     check: Check | None = None
     bayes: float | None = None
-    whitening: Whitening | None = None
 
     def __getitem__(self, classifier: str) -> Option:
         by_name = {option.classifier: option for option in self.options}

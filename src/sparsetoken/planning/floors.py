@@ -8,6 +8,7 @@ from functools import partial
 
 from sparsetoken.planning.advice import Plan
 from sparsetoken.planning.learners import MoreLabels
+from sparsetoken.planning.metrics import oracles_at
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import ConvergenceError, InvalidInput
 
@@ -71,7 +72,7 @@ def floors(plan: Plan, *, annotated: float = 1.0, unlabelled: int | None = None)
     """
     more, left_out = MoreLabels(annotated, unlabelled), dict[str, str]()
     with one_blas_thread():
-        oracles = plan.metric.oracles(plan.answer, plan.setting.weighting)
+        oracles = oracles_at(plan.metric, plan.answer, plan.dim, plan.setting.weighting)
         errors = _computed(oracles, left_out)
         reachable = plan.target is None or plan.target > errors.get("bayes", 0.0)
         learned = _computed(_learned(plan, more), left_out) if reachable else {}

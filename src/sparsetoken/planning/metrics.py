@@ -198,6 +198,17 @@ class Error(Metric):
         return best_learners(task, dim, labelled, more)
 
 
+def oracles_at(
+    metric: Metric, task: Task, dim: int, weighting: Weighting
+) -> dict[str, Callable[[], float]]:
+    """`Metric.oracles` at a size: of a signal with a spread any test is the better the larger it
+    is, and has an error of 0 in the limit."""
+    oracles = metric.oracles(task, weighting)
+    if task.has_spread and "bayes" in oracles:
+        oracles["bayes"] = partial(bayes_error, task, dim=dim)
+    return oracles
+
+
 @dataclass(frozen=True)
 class Auc(Metric):
     """Probability that a positive sample scores above a negative one."""

@@ -14,8 +14,9 @@ from sparsetoken.model.task import Task
 from sparsetoken.planning import report
 from sparsetoken.planning.advice import EDGE, Option, Plan, recommended
 from sparsetoken.planning.floors import Floors, floors
-from sparsetoken.planning.tuning import NEAR, Knobs, Reach, Tuner, tuners
+from sparsetoken.planning.tuning import NEAR, Knobs, Reach, Tuner
 from sparsetoken.planning.unknowns import MOST_SAMPLES, Place, Samples, approach, learnable
+from sparsetoken.planning.whitening import tuners
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.showing import Captioned, Shown
@@ -126,7 +127,7 @@ def capacities(plan: Plan) -> dict[str, float]:
         return {
             option.classifier: plan.dim * float(capacity(task, best.classifier, best.protocol))
             for option, best in tuned.items()
-            for task in [option.task_of(plan.task, plan.unknown)]
+            for task in [best.met(option.task_of(plan.task, plan.unknown))]
         }
 
 

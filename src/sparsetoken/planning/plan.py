@@ -16,11 +16,11 @@ from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
 from sparsetoken.model.weightings import SOFTMAX, Weighting
 from sparsetoken.planning.advice import Check, Option, Plan, range_warnings, scatter_warnings
-from sparsetoken.planning.metrics import GOALS, Metric, metric_of, target_argument
+from sparsetoken.planning.metrics import GOALS, Metric, metric_of, oracles_at, target_argument
 from sparsetoken.planning.ridges import Setting
-from sparsetoken.planning.tuning import Tuned, Tuner, tuners
+from sparsetoken.planning.tuning import Tuned, Tuner
 from sparsetoken.planning.unknowns import MOST_SAMPLES, UNKNOWNS, Unknown, solve_for
-from sparsetoken.planning.whitening import Whitening, whitening_of
+from sparsetoken.planning.whitening import tuners
 from sparsetoken.simulation.experiment import simulate
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.checks import whole
@@ -65,8 +65,9 @@ def plan(
     Parameters
     ----------
     task : Task
-        What a sample is: length, sparsity, strength, prevalence. Where its noise is not white the
-        plan is for whitened tokens, and says so; signal tokens must have the noise's covariance.
+        What a sample is: length, sparsity, strength, prevalence. Where its noise is not white,
+        tokens are whitened first, with the shrinkage that is best for each classifier; the noise's
+        covariance is taken to be known.
     dim : int
         Embedding dimension, at least 3.
     samples : int
@@ -143,28 +144,24 @@ def plan(
             for tuner in tuners(setting, task).values()
         )
         advice = Plan(task, setting, asked.target, solved, asked.samples, options, ())
-        best, answer, whitening = advice.best, advice.answer, asked.whitening
-        if whitening is not None and best is not None and best.tuned is not None:
-            whitening = whitening.compared(answer, best.tuned.classifier, best.protocol)
+        best = advice.best
         return replace(
             advice,
-            whitening=whitening,
             warnings=tuple(_warnings(advice)),
-            check=None if best is None else _check(answer, best, setting, check),
+            check=None if best is None else _check(advice.answer, best, setting, check),
             bayes=_bayes(task, setting) if best is None else None,
         )
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a plan is asked, checked; the task is that of whitened tokens."""
+    """What a plan is asked, checked; the noise has no more eigenvalues than dimensions."""
 
     task: Task
     setting: Setting
     samples: int | None
     target: float | None
     unknown: Unknown | None  # None if what the samples reach is asked
-    whitening: Whitening | None  # None where noise is white as it is
 
 
 def question_of(
@@ -184,8 +181,9 @@ def question_of(
     if not isinstance(task, Task):
         raise InvalidInput(f"plan: task must be a Task, got {task!r}")
     dim = whole("plan", "dim", dim, least=3, most=_MOST_DIM)
-    whitening = whitening_of(task, dim)
-    task = task if whitening is None else whitening.white
+    if task.noise.dim not in (None, dim):
+        task.noise.counts(dim)  # says of what size the matrices are
+    task = task.for_dim(dim)
     targets = {name: goal.pop(target_argument(name), None) for name in GOALS}
     strange = [name for name in goal if name not in _ARGUMENTS]
     if strange:
@@ -202,7 +200,7 @@ def question_of(
     setting = Setting(dim, Logistic() if loss is None else loss, measure, weighting, seed)
     Protocol(loss=setting.loss)  # refuses what is not a loss
     Attention(weighting=weighting)  # or not a weighting
-    return Question(task, setting, samples, target, solved, whitening)
+    return Question(task, setting, samples, target, solved)
 
 
 def _unknown(
@@ -262,7 +260,7 @@ def _option(
 
 def _bayes(task: Task, setting: Setting) -> float | None:
     """The metric's best value of all, where there is one and it can be computed."""
-    oracle = setting.metric.oracles(task, setting.weighting).get("bayes")
+    oracle = oracles_at(setting.metric, task, setting.dim, setting.weighting).get("bayes")
     try:
         return None if oracle is None else float(oracle())
     except (InvalidInput, ConvergenceError):  # `floors` says why
@@ -277,8 +275,9 @@ def _check(task: Task, best: Option, setting: Setting, wish: bool | None) -> Che
     if not repeats:
         return None
     run = simulate(
-        task, tuned.classifier, tuned.protocol, setting.dim, repeats=repeats, seed=setting.seed
-    )
+        tuned.met(task), tuned.classifier, tuned.protocol, setting.dim, repeats=repeats,
+        seed=setting.seed,
+    )  # fmt: skip
     return Check(tuned.value, tuple(setting.metric.simulated(run)))
 
 
@@ -313,7 +312,7 @@ def _warnings(advice: Plan) -> Iterator[str]:
 def _turned_away(task: Task, tuned: Tuned) -> Iterator[str]:
     """Whether the default steps would be a mistake."""
     protocol, cosine = tuned.protocol, tuned.prediction.cosine
-    plain = align(task, Protocol(protocol.query_samples, loss=protocol.loss)).cosine
+    plain = align(tuned.met(task), Protocol(protocol.query_samples, loss=protocol.loss)).cosine
     if cosine is not None and plain < 0 < cosine:
         yield (
             f"the default steps would turn the query away from the signal (cosine {plain:.2f});"

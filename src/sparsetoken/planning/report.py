@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sparsetoken import figures
     from sparsetoken.planning.advice import Check, Option, Plan
     from sparsetoken.planning.outlook import Outlook
-    from sparsetoken.planning.whitening import Whitening
 
 _SPOKEN = {"pooled": "mean pooling"}  # names of classifiers in a sentence, where they differ
 
@@ -93,8 +92,8 @@ def _reasons(plan: Plan, best: Option) -> Iterator[str]:
 def plan_paragraphs(plan: Plan) -> Iterator[str | pd.DataFrame]:
     """Headline, what is done to tokens, table, warnings, check."""
     yield headline(plan)
-    if plan.whitening is not None:
-        yield whitening_words(plan.whitening)
+    if plan.best is not None and plan.best.shrinkage is not None:
+        yield whitening_words(plan.best.shrinkage)
     names = {"value": plan.metric.words, "spread": "± between training sets"}
     yield plan.to_frame().rename(columns=names)
     for warning in plan.warnings:
@@ -103,23 +102,18 @@ def plan_paragraphs(plan: Plan) -> Iterator[str | pd.DataFrame]:
         yield check_words(plan.check, plan.metric.words, plan.dim)
 
 
-def whitening_words(whitening: Whitening) -> str:
-    """That tokens are whitened, what that does to the strength, whether less would be better."""
-    words = (
-        "Tokens are to be whitened first, with all of the noise's covariance (shrinkage 0), for "
-        f"which the plan is exact: the strength is {whitening.stretch:.4g} times the task's then"
-    )
-    best = whitening.shrinkage
-    if best is None:
-        return f"{words}."
-    if not best.shrinkage > 0 or not best.white > best.test_error:
-        return (
-            f"{words}. In many dimensions, trained in the same way, no shrinkage would do better."
-        )
+def whitening_words(shrinkage: float) -> str:
+    """What is done to tokens before all that is recommended.
+
+    >>> whitening_words(0.1).partition(":")[0]
+    'Tokens are to be whitened first, with a shrinkage of 0.1'
+    """
+    how = "with all of the noise's covariance (shrinkage 0)"
+    if shrinkage:
+        how = f"with a shrinkage of {shrinkage:g}"
     return (
-        f"{words}. In many dimensions, trained in the same way, a shrinkage of "
-        f"{best.shrinkage:.2g} would do better: test error {best.test_error:.4g} instead of "
-        f"{best.white:.4g}."
+        f"Tokens are to be whitened first, {how}: multiplied by ((1−γ)Σ + γ tr Σ/d)^−½ with "
+        f"γ = {shrinkage:g}. Ridge and steps are for such tokens."
     )
 
 
@@ -228,19 +222,9 @@ def json_of(outlook: Outlook) -> str:
         "capacities": outlook.capacities,
         "sensitivity": outlook.sensitivities.to_dict("records"),
         "warnings": list(plan.warnings),
-        "whitening": _whitening(plan.whitening),
         "check": None if plan.check is None else list(plan.check.values),
     }
     return json_text(content)
-
-
-def _whitening(whitening: Whitening | None) -> dict[str, Any] | None:
-    """What is done to tokens first, for programs."""
-    if whitening is None:
-        return None
-    best = whitening.shrinkage
-    best_of = None if best is None else best._asdict()
-    return {"noise": repr(whitening.task.noise), "stretch": whitening.stretch, "best": best_of}
 
 
 def figure(outlook: Outlook, curve: pd.DataFrame) -> Figure:

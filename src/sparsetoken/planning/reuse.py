@@ -16,7 +16,8 @@ from scipy.optimize import minimize_scalar
 from sparsetoken.model.names import CLASSIFIERS
 from sparsetoken.model.task import Task
 from sparsetoken.planning.ridges import Setting
-from sparsetoken.planning.tuning import Knobs, QueryTuner, Reach, Trial, Tuner, tuners
+from sparsetoken.planning.tuning import Knobs, QueryTuner, Reach, Trial, Tuner
+from sparsetoken.planning.whitening import tuners
 
 _SHARPNESSES = (0.3, 1.0, 3.0, 8.0)  # where a search looks first
 _STEPS = 7  # of the search near the best of them: it ends within 1 % of the least badness

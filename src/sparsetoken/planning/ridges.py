@@ -133,14 +133,15 @@ def badnesses(draft: Draft, ridges: FloatArray) -> FloatArray:
 
 
 def _solve(draft: Draft, law: FeatureLaw, ridges: FloatArray) -> list[Fit]:
-    samples = draft.count / (draft.setting.dim * law.features_per_dim - len(law.noisy))
+    samples = draft.count / (draft.setting.dim * law.features_per_dim - law.means.shape[1])
     return solve_many(law, draft.setting.loss, ridges, samples)
 
 
 def _mean_badness(draft: Draft, fit: Fit, within_classes: bool) -> float:
     """Over training sets that share a query, with the fit's share of positives or any."""
     law = draft.law.head(_SCORED) if draft.law.sampled else draft.law
-    normals = _normals(len(law.noisy) + 2)
+    covariances = 1 if law.scales.ndim == 1 else law.scales.shape[1]
+    normals = _normals(law.means.shape[1] + 1 + covariances)
     readouts = Readouts.around(None, law, fit, draft.count, normals, within_classes)
     return draft.setting.metric.mean_badness(readouts, law)
 

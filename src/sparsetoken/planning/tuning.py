@@ -8,6 +8,9 @@ step and the right bias step give the highest mean cosine, the query step then g
 left is a search over (share, τ), each with its own best ridge, on draft laws whose noise is the
 same everywhere, with a few queries that stand for all: the optimum is found on a smooth surface.
 What is reported comes from `predict(…, dim=d)` there.
+
+Where noise is not white, or the signal is a cloud, drafts have one query, that of the limit, and
+steps are those of the white task that is as hard for whoever knows the noise.
 """
 
 from __future__ import annotations
@@ -21,18 +24,25 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from sparsetoken.model.classifiers import Classifier, Query
+from sparsetoken.model.classifiers import AnyQuery, Classifier, Query
 from sparsetoken.model.clouds import normal_cloud
+from sparsetoken.model.coloured import ShapedQuery, noise_score
+from sparsetoken.model.covariances import White
 from sparsetoken.model.law import FeatureLaw
-from sparsetoken.model.names import CLASSIFIERS
+from sparsetoken.model.preprocessing import whitened
 from sparsetoken.model.protocol import Protocol
 from sparsetoken.model.task import Task
+from sparsetoken.oracles.whitening import whitened_length
 from sparsetoken.planning.ridges import Draft, Setting, badnesses, best_ridge, rough_ridge
 from sparsetoken.support.arrays import FloatArray
 from sparsetoken.support.estimate import Estimate
-from sparsetoken.theory.alignment import Steps, best_steps
+from sparsetoken.theory.alignment import Steps, align, best_steps
 from sparsetoken.theory.asymptotics import solve_many
-from sparsetoken.theory.finite_size import FinitePrediction, finite_predictions
+from sparsetoken.theory.finite_size import (
+    FinitePrediction,
+    beside_directions,
+    finite_predictions,
+)
 from sparsetoken.theory.query_spread import NORMALS, few_queries, spread_queries
 
 _LIMIT_RIDGES = np.array([1e-5, 0.3])  # the least and the most, with infinitely many samples
@@ -41,6 +51,7 @@ _LIMIT_STEPS = 5  # of the search between them: with these a length of 200 takes
 _SHARES = (0.01, 0.99)
 _SHARPNESSES = (1e-3, 50.0)
 _LARGEST_STEP = 1e9  # that a protocol takes
+_ENDLESS = 1e6  # samples per dimension that teach a query of the limit
 _MOST_RIDGE = 1000.0  # `Vectorized` has L features a dimension to hold down
 # Radii of a search, in log sharpness and the logit of the share: from nothing, along the valley of
 # a start, near it.
@@ -62,11 +73,12 @@ _WHOLE = Reach()
 
 
 class Knobs(NamedTuple):
-    """What is tuned; share and sharpness are attention's."""
+    """What is tuned; share and sharpness are attention's, shrinkage is that of whitening."""
 
     ridge: float
     share: float = 0.0
     sharpness: float = 0.0
+    shrinkage: float | None = None  # None where noise is white as it is
 
 
 class Trial(NamedTuple):
@@ -93,6 +105,10 @@ class Tuned:
     def count(self) -> int:
         """Samples in all."""
         return self.query_count + self.readout_count
+
+    def met(self, task: Task) -> Task:
+        """The task of tokens as the classifier meets them: whitened, where that was tuned."""
+        return task if self.knobs.shrinkage is None else whitened(task, self.knobs.shrinkage)
 
 
 @dataclass(frozen=True)
@@ -150,7 +166,10 @@ class ReadoutTuner(Tuner):
 
     def draft(self, task: Task, n: float, knobs: Knobs | None = None) -> Trial:
         law = self.classifier.law(task)
-        draft = Draft(self.setting, task, law.compressed, law, n, _MOST_RIDGE)
+        small = (
+            law.compressed if math.isinf(n) else beside_directions(law.compressed, self.setting.dim)
+        )
+        draft = Draft(self.setting, task, small, law, n, _MOST_RIDGE)
         ridge, badness = best_ridge(draft, None if knobs is None else knobs.ridge)
         return Trial(badness, Knobs(ridge))
 
@@ -179,18 +198,21 @@ class QueryTuner(Tuner):
         key = (task, query_count)
         if key not in self._steps:
             dim = self.setting.dim
-            self._steps[key] = best_steps(task, self.setting.loss, query_count / dim, dim)
+            self._steps[key] = best_steps(_alike(task), self.setting.loss, query_count / dim, dim)
         return self._steps[key]
 
     def protocol(self, task: Task, counts: tuple[float, float], sharpness: float) -> Protocol:
         """With the best steps, and the query step that gives this sharpness, in the geometric
-        mean over training sets."""
+        mean over training sets; in units of the scores of noise tokens."""
         steps, dim = self.steps(task, counts[0]), self.setting.dim
         protocol = Protocol(
             counts[0] / dim, counts[1] / dim, self.setting.loss,
             readout_step=steps.readout, bias_step=steps.bias, query_step=1.0,
         )  # fmt: skip
-        _, natural = spread_queries(task, protocol, dim, counts[0], _normals())
+        if task.is_white:
+            _, natural = spread_queries(task, protocol, dim, counts[0], _normals())
+        else:
+            natural = np.array([_sharpness(task, align(task, protocol))])
         if natural.min() <= 0:  # there is nothing to attend to
             return protocol
         step = sharpness / math.exp(float(np.log(natural).mean()))
@@ -246,6 +268,10 @@ class QueryTuner(Tuner):
         query_count = self.query_count(n, share)
         counts = query_count, self.readout_count(n, query_count)
         protocol = self.protocol(task, counts, sharpness)
+        if not task.is_white:
+            law = self.classifier.draft(task, align(task, protocol))
+            small = beside_directions(law.selected(*law.draft_selection()), self.setting.dim)
+            return [Draft(self.setting, task, small, law, counts[1])]
         drawn = spread_queries(task, protocol, self.setting.dim, counts[0], _normals())
         nodes = [
             (weight, cosine, min(max(tau, _SHARPNESSES[0]), _SHARPNESSES[1]))
@@ -273,12 +299,22 @@ class QueryTuner(Tuner):
         return n - query_count
 
     def limit(self, task: Task) -> float:
-        """Cosine 1, the best sharpness, the best ridge.
+        """Cosine 1, or what endless samples teach where noise is not white; the best sharpness, the
+        best ridge.
 
         Only the signal's direction tells the classes apart: a ridge moves the threshold and nothing
         else, and every threshold between those of two ridges is that of a third.
         """
         metric, loss = self.setting.metric, self.setting.loss
+        endless = Protocol(_ENDLESS, 1.0, loss, readout_step=1e-2)
+        taught = None if task.is_white else align(task, endless)
+
+        def query(tau: float) -> AnyQuery:
+            if taught is None:
+                return Query(tau, tau, tau)
+            assert isinstance(taught, ShapedQuery)
+            unit = max(_sharpness(task, taught), 1e-300)
+            return replace(taught, sharpness=tau * taught.sharpness / unit)
 
         def badness(law: FeatureLaw, small: FeatureLaw, thresholds: int) -> float:
             least, most = (fit.readout for fit in solve_many(small, loss, _LIMIT_RIDGES, math.inf))
@@ -290,8 +326,7 @@ class QueryTuner(Tuner):
             return min(map(metric.badness_of, scores))
 
         def objective(x: float) -> float:
-            tau = math.exp(x)
-            law = self.classifier.draft(task, Query(tau, tau, tau))
+            law = self.classifier.draft(task, query(math.exp(x)))
             small = law.selected(*law.draft_selection())
             return badness(law, small, thresholds=9)
 
@@ -303,7 +338,7 @@ class QueryTuner(Tuner):
             options={"maxiter": _LIMIT_STEPS},
         )  # fmt: skip
         tau = math.exp(lowest.x if lowest.fun < min(values) else grid[np.argmin(values)])
-        law = self.classifier.law(task, Query(tau, tau, tau))
+        law = self.classifier.law(task, query(tau))
         return metric.badness(badness(law, law.refined, thresholds=33))
 
 
@@ -325,12 +360,15 @@ def _outside(share: float, sharpness: float) -> FloatArray:
     return np.array([math.log(inner / (1 - inner)), math.log(sharpness)])
 
 
-def tuners(setting: Setting, task: Task) -> dict[str, Tuner]:
-    """One for each classifier that has a theory for the task, by name."""
-    kinds = {name: CLASSIFIERS.make(name, weighting=setting.weighting) for name in CLASSIFIERS}
-    return {
-        name: (QueryTuner if kind.learns_query else ReadoutTuner)(setting, name, kind)
-        for name, kind in kinds.items()
-        # the law of one with a query refuses a task that it is impossible for
-        if kind.learns_query or kind.possible(task) is None
-    }
+def _alike(task: Task) -> Task:
+    """The white task that is as hard for whoever knows the noise, but for a spread."""
+    if task.is_white:
+        return task
+    white = task.weakened(whitened_length(task))
+    return replace(white, noise=White(), signal_spread=None)
+
+
+def _sharpness(task: Task, query: AnyQuery) -> float:
+    """β times what the score of a noise token varies by."""
+    assert isinstance(query, ShapedQuery)
+    return query.sharpness * noise_score(task, query)

@@ -281,14 +281,14 @@ class _Laws:
         elif not classifier.learns_query:
             full = classifier.law(task)
             law = full if full.sampled else classifier.draft(task)
-            solved = _beside_directions(law.compressed, dim)
+            solved = beside_directions(law.compressed, dim)
             return cls(task, classifier, _Queries.none(), (law,), (solved,), full)
         else:
             queries = _Queries.white(task, protocol, dim, n, seed)
         middle = queries.evaluated[len(queries.evaluated) // 2]
         selection = classifier.draft(task, middle).draft_selection()
         tested = tuple(classifier.draft(task, query) for query in queries.evaluated)
-        drafts = tuple(_beside_directions(law.selected(*selection), dim) for law in tested)
+        drafts = tuple(beside_directions(law.selected(*selection), dim) for law in tested)
         return cls(task, classifier, queries, tested, drafts, classifier.law(task, middle))
 
     @property
@@ -300,7 +300,7 @@ class _Laws:
         return 1 if self.tested[0].scales.ndim == 1 else self.tested[0].scales.shape[1]
 
 
-def _beside_directions(law: FeatureLaw, dim: int) -> FeatureLaw:
+def beside_directions(law: FeatureLaw, dim: int) -> FeatureLaw:
     """A law to be solved at this size, its noise what the directions leave of it."""
     if law.geometry is None:
         return law  # α = n/(p − K) says it
@@ -342,7 +342,7 @@ def _training_sets(
         readouts.append(Readouts.around(*of, within_classes=rare))
     anchor = None
     if several:
-        full = _beside_directions(laws.full.compressed, dim)
+        full = beside_directions(laws.full.compressed, dim)
         anchor = replace(solved(full, len(readouts) // 2), law=laws.full)
     every = np.column_stack([np.broadcast_to(queries.draws, (len(shares), 2)), np.log(shares)])
     one_class = tuple(lone_classes(task, count))

@@ -21,6 +21,7 @@ const EXPLAINED = {
   query_count: "labelled samples that teach the query", readout_count: "labelled samples that fit the readout",
   ridge: "penalty on the readout's weights", cosine: "of the learned query with the signal", sharpness: "length of the learned query",
   readout_step: "first gradient step", bias_step: "first gradient step, of the bias", query_step: "second gradient step",
+  shrinkage: "0 whitens tokens with all of the noise's covariance, 1 leaves them as they are",
 };
 
 const SPELLED = { ...settings.metrics, train_error: "training error" };

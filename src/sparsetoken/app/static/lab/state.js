@@ -20,12 +20,17 @@ export function checked(name, value) {
   return { value: number };
 }
 
-// What belongs together, settled: signal tokens are tokens, axes of the map differ.
+// What belongs together, settled: signal tokens are tokens, axes of the map differ, tokens that
+// share noise have one covariance.
 export function settled(words, moved = "") {
   const out = { ...words };
   if (out.sparsity > out.length) {
     if (moved === "sparsity") out.length = out.sparsity;
     else out.sparsity = out.length;
+  }
+  if (out.token_correlation > 0 && out.signal_spread !== 1) {
+    if (moved === "token_correlation") out.signal_spread = 1;
+    else out.token_correlation = 0;
   }
   if (out.across === out.up) {
     const other = moved === "up" ? "across" : "up";
@@ -49,7 +54,7 @@ export function read(query) {
     else words[name] = value;
   }
   const out = settled(words);
-  for (const name of ["sparsity", "up"])
+  for (const name of ["sparsity", "token_correlation", "up"])
     if (out[name] !== words[name]) remarks.push(`${name}=${words[name]} does not fit the rest: it is ${out[name]}`);
   return { words: out, remarks };
 }
