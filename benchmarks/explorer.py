@@ -5,8 +5,8 @@
     python benchmarks/explorer.py --minutes 10    # ten browsers and a simulation: errors, memory
     python benchmarks/explorer.py --screenshots docs/explorer
 
-A repaint is counted where the page draws; a slider step ends with the first repaint of curves of
-that state, draft or exact.
+A repaint is counted where the page draws; a slider step ends with the first frame that has curves
+of that state, draft or exact.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STEPS = """([count, name]) => new Promise((resolve) => {
     const times = [];
     const step = () => {
         if (times.length === count) return resolve(times);
-        slider.value = Number(slider.value) + (times.length < count / 2 ? 4 : -4);
+        slider.value = Number(slider.value) + 5; // a new state each time: nothing is kept of it
         const start = performance.now();
         slider.dispatchEvent(new Event("input", { bubbles: true }));
         const look = () => {
@@ -43,9 +43,11 @@ _STEPS = """([count, name]) => new Promise((resolve) => {
             if (own && ["draft", "exact", "sampled"].includes(status.word)) {
                 times.push(performance.now() - start);
                 setTimeout(step, 300);
-            } else requestAnimationFrame(look);
+            } else soon();
         };
-        requestAnimationFrame(look);
+        // when the frame has been drawn: before, the page may be about to paint in it
+        const soon = () => requestAnimationFrame(() => setTimeout(look));
+        soon();
     };
     step();
 })"""
@@ -85,7 +87,7 @@ def slider(count: int) -> None:
     """Milliseconds from event to repainted curves, of single steps of the strength's slider."""
     with serving() as server, open_browser() as browser:
         page = browser.new_page(viewport=DESK)
-        page.goto(server.address)
+        page.goto(f"{server.address}?strength=1")
         wait(page)
         until(page, "() => !caption.textContent.includes('Computing')", patience=300)
         times = np.array(page.evaluate(_STEPS, [count, "strength"]))

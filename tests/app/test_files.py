@@ -53,7 +53,7 @@ def typed(page, name, value):
 
 
 def test_files_are_of_the_page_as_it_is(page, address):
-    """Curves hold for every α₁ and metric, and are not asked for again: their files know both."""
+    """Curves hold for every α₁, and are not asked for again: their files know it all the same."""
     page.goto(f"{address}?length=5")
     wait(page)
     page.locator("#metric-auc").check(force=True)
@@ -68,8 +68,8 @@ def test_files_are_of_the_page_as_it_is(page, address):
             assert words in text, (ending, words)
         assert "dim=" not in text.replace("&dim=50", "")  # nothing was drawn in so many
     rows = rows_of(saved(page, "csv"))
-    exact = numbers.curves(State(length=5))["attention"].values["auc"]
-    own = [float(row["auc"]) for row in rows if row["series"] == "attention"]
+    exact = numbers.curves(State(length=5, metric="auc"))["attention"].y
+    own = [float(r["auc"]) for r in rows if (r["series"], r["kind"]) == ("attention", "curve")]
     assert own == pytest.approx(exact, rel=1e-9)
 
 
@@ -93,10 +93,10 @@ def test_numbers_under_the_cursor_are_computed_ones(page, address):
     wait(page)
     until(page, FLOORS)
     exact = numbers.curves(state)
-    assert max(exact["pooled"].values["test_error"]) > 0.4
+    assert max(exact["pooled"].y) > 0.4
     for name, features in (("pooled", 1.0), ("vectorized", 5.0)):
         curve = exact[name]
-        peak = curve.values["test_error"].index(max(curve.values["test_error"]))
+        peak = curve.y.index(max(curve.y))
         assert curve.x[peak] == features, name
     box = page.locator("#plot .u-over").bounding_box()
     told = set()
@@ -109,7 +109,7 @@ def test_numbers_under_the_cursor_are_computed_ones(page, address):
         near = min(
             range(len(exact["pooled"].x)), key=lambda k: abs(exact["pooled"].x[k] - float(x))
         )
-        assert float(pooled) == pytest.approx(exact["pooled"].values["test_error"][near], rel=6e-3)
+        assert float(pooled) == pytest.approx(exact["pooled"].y[near], rel=6e-3)
     assert any(words.startswith("at 1:") for words in told)
 
 

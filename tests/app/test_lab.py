@@ -178,7 +178,7 @@ def test_what_is_copied_and_saved(page, address, tmp_path, browser):
     exact = numbers.curves(State.of(words))
     for name, curve in exact.items():
         own = [float(r["test_error"]) for r in rows if (r["series"], r["kind"]) == (name, "curve")]
-        assert own == pytest.approx(curve.values["test_error"], rel=1e-9)
+        assert own == pytest.approx(curve.y, rel=1e-9)
 
 
 def test_copying_without_permission(browser, address):

@@ -96,6 +96,10 @@ def test_the_map_is_told_in_words(browser, server):
     label = page.get_attribute("#plot", "aria-label")
     assert page.is_hidden("#numbers") and "table" not in label
     wins = sum(float(value) < -2 * float(error) for _, _, value, error, _ in rows)
+    sure = [float(error) for _, _, value, error, _ in rows
+            if 2 * float(error) <= max(abs(float(value)), math.log10(1.01))]  # fmt: skip
+    told = re.match(r"(to )?± ([\d.]+)\s% at most · 26 cells", page.inner_text("#detail"))
+    assert told and float(told[2]) == pytest.approx(200 * math.log(10) * max(sure), rel=0.4)
     assert f"attention wins in {wins} of {len(rows)} cells" in label
     assert "Where you are: strength θ 5, sparsity R 1: attention's test error is" in label
     page.close()

@@ -66,13 +66,13 @@ def test_wrong_values_are_a_sentence(name, value):
 
 def test_exact_numbers_are_those_of_the_library():
     state = State.of(SMALL)
-    found = numbers.curves(state)
     for name, classifier in numbers.classifiers(state).items():
         theirs = st.learning_curve(state.task, classifier, state.protocol, numbers.samples(state))
         for metric in numbers.METRICS:
-            np.testing.assert_allclose(
-                found[name].values[metric], getattr(theirs, metric), rtol=1e-9
-            )
+            curve = numbers.curves(replace(state, metric=metric))[name]
+            np.testing.assert_allclose(curve.y, getattr(theirs, metric), rtol=1e-9)
+            errors = [getattr(getattr(one, metric), "standard_error", 0.0) for one in theirs]
+            assert curve.error == pytest.approx(max(errors), rel=1e-6)
         one = st.predict(state.task, classifier, state.protocol)
         at = numbers.chosen(state)[name]
         assert at.values["auc"] == pytest.approx(one.auc, rel=1e-9)
@@ -103,7 +103,7 @@ def test_drafts_are_near(words, metric):
     exact = {
         (name, x): y
         for name, curve in numbers.curves(state).items()
-        for x, y in zip(curve.x, curve.values[metric], strict=True)
+        for x, y in zip(curve.x, curve.y, strict=True)
     }
     for row in numbers.curves_draft(state):
         allowed = 0.01 if metric == "train_loss" else 0.005
@@ -243,7 +243,7 @@ def test_what_any_learner_gets_and_where_learning_is_hard():
     assert list(best.values()) == pytest.approx(curve.test_error, rel=1e-9)
     # it has attention's samples, those of the query too: nothing drawn is below it
     for drawn in numbers.curves(state).values():
-        points = zip(drawn.x, drawn.values["test_error"], strict=True)
+        points = zip(drawn.x, drawn.y, strict=True)
         assert all(y > best[x] for x, y in points)
     phase = st.hard_phase(state.task)
     stuck = [row for row in rows if row.series == "message passing"]

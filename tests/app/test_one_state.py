@@ -15,6 +15,7 @@ NUMBERS = "() => document.getElementById('numbers-state').textContent.startsWith
 _LABELS = "() => window.explorer.status.word"
 FLOORS = "() => !document.getElementById('caption').textContent.includes('Computing')"
 _COUNT_FRAMES = """() => {
+    cancelAnimationFrame(window.frames_seen?.next);
     window.frames_seen = { longest: 0, last: performance.now(), start: window.explorer.painted };
     const step = (now) => {
         const seen = window.frames_seen;
@@ -114,9 +115,22 @@ def test_a_swipe_on_the_plot_keeps_the_curves_and_scrolls(browser, server):
 
 
 def test_a_drag_of_sixty_events_a_second_is_painted(page, server):
-    """The slider under a real mouse; rates are measured in benchmarks/explorer.py."""
+    """The slider under a real mouse: what the best of three drags shows, this machine can."""
     page.goto(f"{server.address}?length=5")
     wait(page)
+    for _ in range(3):
+        repaints, longest, said = dragged(page)
+        assert said & {"draft", "outdated"}
+        wait(page)
+        assert words_of(page)["strength"] > 10
+        assert page.evaluate("location.search").endswith(f"strength={words_of(page)['strength']}")
+        if repaints >= 12 and longest <= 250:
+            return
+    pytest.fail(f"{repaints:.0f} repaints a second, longest pause {longest:.0f} ms")
+
+
+def dragged(page):
+    """Repaints a second, the longest pause between frames in milliseconds, and what was said."""
     slider = page.locator("#slide-strength")
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
@@ -133,12 +147,7 @@ def test_a_drag_of_sixty_events_a_second_is_painted(page, server):
     painted = page.evaluate("window.explorer.painted - window.frames_seen.start")
     longest = page.evaluate("window.frames_seen.longest")
     page.mouse.up()
-    assert painted >= 9, painted  # also on a busy machine; the old page had 0 to 5
-    assert longest < 2000, longest
-    assert said & {"draft", "outdated"}
-    wait(page)
-    assert words_of(page)["strength"] > 10
-    assert page.evaluate("location.search").endswith(f"strength={words_of(page)['strength']}")
+    return painted / t, longest, said
 
 
 def test_a_killed_server_is_said_at_once_and_comes_back(browser):
@@ -184,18 +193,21 @@ def test_a_stopped_server_is_noticed_and_its_return_too(browser):
 
 
 def test_offline_and_back(browser, server):
-    """Without a network this machine's own server is there all the same; a lost one is not."""
+    """Nothing is heard any more, and nothing said to be closed; with the network all comes back."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{server.address}?length=5")
     wait(page)
     context.set_offline(True)
+    until(page, "() => !window.explorer.connected", patience=20)
     slide(page, "#slide-strength", 2)
-    time.sleep(1)
-    said, connected = page.evaluate("[window.explorer.status.word, window.explorer.connected]")
-    assert connected or said == "outdated"
+    until(page, "() => window.explorer.status.word === 'outdated'")
+    assert "without a server" in page.inner_text("#detail")
+    page.wait_for_timeout(3000)  # it tries, and stays without
+    assert not page.evaluate("window.explorer.connected")
     context.set_offline(False)
     wait(page, strength=words_of(page)["strength"])
+    assert page.inner_text("#connection") == ""
     context.close()
 
 

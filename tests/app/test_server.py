@@ -47,12 +47,12 @@ def test_every_kind_is_answered_on_both_roads(address, kind):
 
 def test_answers_are_the_library_s(address):
     state = State.of(SMALL)
-    _, _, body = ask(address, f"/answers/curves?{SMALL_QUERY}")
-    series = json.loads(body)["series"]
-    for name, classifier in numbers.classifiers(state).items():
-        curve = st.learning_curve(state.task, classifier, state.protocol, numbers.samples(state))
-        for metric in numbers.METRICS:
-            assert series[name][metric] == pytest.approx(getattr(curve, metric), rel=1e-6)
+    for metric in numbers.METRICS:
+        _, _, body = ask(address, f"/answers/curves?{SMALL_QUERY}&metric={metric}")
+        series = json.loads(body)["series"]
+        for name, kind in numbers.classifiers(state).items():
+            curve = st.learning_curve(state.task, kind, state.protocol, numbers.samples(state))
+            assert series[name]["y"] == pytest.approx(getattr(curve, metric), rel=1e-6)
     _, _, body = ask(address, f"/answers/floors?{SMALL_QUERY}")
     (bayes,) = [each for each in json.loads(body)["floors"] if each["name"] == "Bayes"]
     exact = st.bayes_error(state.task)
@@ -144,6 +144,26 @@ def test_hostile_messages_end_or_are_answered(address, text):
         if isinstance(event, dict):
             assert "bug" not in event
     talk.close()
+
+
+def test_of_a_flood_of_questions_the_newest_is_answered(address):
+    """Nothing piles up: what has not begun gives way, and others do not wait for it."""
+    count = 1000
+    flood, other = Talk(address), Talk(address)
+    for k in range(count):
+        words = {"length": 3, "strength": 2 + k / 100}
+        flood.say({"ask": "curves", "id": k, "words": words})
+    assert "answer" in other.answer("curves", {"length": 3, "strength": 1.0}, 1)
+    answered = set()
+    while count - 1 not in answered:
+        event = flood.event()
+        assert isinstance(event, dict)
+        if event["ask"] == "curves":
+            assert "answer" in event
+            answered.add(event["id"])
+    assert len(answered) < count / 10
+    flood.close()
+    other.close()
 
 
 def test_large_messages_are_refused(address):

@@ -64,6 +64,7 @@ def test_the_laboratory_does_not_jump_when_the_story_comes(browser, server, size
     page.route("**/story.json", lambda route: waiting.append(route))
     page.goto(server.address)
     wait(page)
+    assert page.inner_text("#story") == "The story is being computed."
     top = "document.getElementById('lab').getBoundingClientRect().top"
     before = page.evaluate(top)
     waiting[0].continue_()

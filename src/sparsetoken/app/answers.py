@@ -26,22 +26,19 @@ _CURVE = (*_TAUGHT, "ridge")
 _POINT = (*_CURVE, "readout_samples")
 
 
-def curves_draft(state: State) -> Answer:
-    """Of the metric that is shown."""
-    query = numbers.query_of(state)
-    return _lines(numbers.curves_draft(state)) | {"cosine": query.cosine}
-
-
 def curves(state: State) -> Answer:
-    """Of all metrics."""
+    """Of the metric that is shown."""
     made = numbers.curves(state)
     return {
-        "series": {name: {"x": curve.x, **curve.values} for name, curve in made.items()},
-        "errors": {
-            metric: max((curve.errors[metric] for curve in made.values()), default=0.0)
-            for metric in numbers.METRICS
-        },
+        "series": {name: {"x": curve.x, "y": curve.y} for name, curve in made.items()},
+        "error": max((curve.error for curve in made.values()), default=0.0),
     }
+
+
+def curves_draft(state: State) -> Answer:
+    """The same, quickly."""
+    query = numbers.query_of(state)
+    return _lines(numbers.curves_draft(state)) | {"cosine": query.cosine}
 
 
 def roc_draft(state: State) -> Answer:
@@ -204,7 +201,7 @@ KINDS: dict[str, Kind] = {
     "roc_draft": Kind(roc_draft, _POINT, ("roc",), quick=True),
     "alignment": Kind(alignment, _TAUGHT, ("alignment",), quick=True),
     "code": Kind(code, tuple(CONTROLS), (*_LIMIT, "sample", "plan"), quick=True),
-    "curves": Kind(curves, _CURVE, ("curves",)),
+    "curves": Kind(curves, (*_CURVE, "metric"), ("curves",)),
     "roc": Kind(roc, _POINT, ("roc",)),
     "table": Kind(table, _POINT, (*_LIMIT, "sample")),
     "floors": Kind(floors, (*TASK, "weighting"), ("curves",)),

@@ -69,11 +69,11 @@ class Row(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A curve's numbers by the name of the metric, and the largest standard error of each."""
+    """The numbers of a curve and the largest of their standard errors."""
 
     x: tuple[float, ...]
-    values: dict[str, list[float]]
-    errors: dict[str, float]
+    y: list[float]
+    error: float
 
 
 def classifiers(state: State) -> dict[str, Classifier]:
@@ -104,16 +104,13 @@ def curves_draft(state: State) -> list[Row]:
 
 @lru_cache(maxsize=_KEPT)
 def curves(state: State) -> dict[str, Curve]:
-    """Learning curves of all metrics, by classifier."""
+    """Learning curves of the metric that is shown, by classifier: the standard errors of an AUC
+    take as long as all the rest."""
     made, grid = {}, samples(state)
     for name, classifier in classifiers(state).items():
         curve = learning_curve(state.task, classifier, state.protocol, grid)
-        values, errors = {}, {}
-        for metric in METRICS:
-            numbers = [getattr(prediction, metric) for prediction in curve.predictions]
-            values[metric] = [float(value) for value in numbers]
-            errors[metric] = max(map(standard_error, numbers))
-        made[name] = Curve(grid, values, errors)
+        values = [getattr(prediction, state.metric) for prediction in curve.predictions]
+        made[name] = Curve(grid, list(map(float, values)), max(map(standard_error, values)))
     return made
 
 

@@ -19,6 +19,9 @@ export function content(figure, paper, box, place, colours) {
   }
   for (const { name, y } of figure.floors)
     paper.line([[box.left, place.y(y)], [box.left + box.width, place.y(y)]], { colour: shade(name), width: 1, dash: [2, 3] });
+  // before the lines: no name may hide a piece of a curve
+  const names = [...figure.floors].sort((a, b) => a.y - b.y).map(({ y, label, name }) => ({ y: place.y(y) - 8, text: label, colour: shade(name) }));
+  for (const end of spread(names, box)) paper.text(box.left + 6, end.y + 4, end.text, end.colour, "left", false, colours.paper);
   for (const line of figure.lines) {
     const points = [];
     line.x.forEach((x, k) => line.y[k] !== null && points.push(inside(x, line.y[k])));
@@ -61,8 +64,6 @@ function labels(figure, paper, box, place, colours) {
     return;
   }
   for (const end of spread(ends, box)) paper.text(box.left + box.width + 6, end.y + 4, end.text, end.colour, "left");
-  const under = [...figure.floors].sort((a, b) => a.y - b.y).map(({ y, label, name }) => ({ y: place.y(y) - 8, text: label, colour: colour(name, colours) }));
-  for (const end of spread(under, box)) paper.text(box.left + 6, end.y + 4, end.text, end.colour, "left", false, colours.paper);
 }
 
 // Labels one below the other, each as near to its line as the others allow.

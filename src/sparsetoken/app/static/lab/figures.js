@@ -28,11 +28,12 @@ function source(view, answers, words) {
   if (exact) return { shown: exact, exact: true, current: true };
   const draft = DRAFT[view] && answers.shown[DRAFT[view]];
   const old = answers.shown[view];
-  const fits = draft && (view !== "curves" || draft.words.metric === words.metric);
-  if (fits && (!old || draft.id > old.id)) {
+  // curves of another metric do not belong on these axes
+  const fits = (shown) => shown && (view !== "curves" || shown.words.metric === words.metric);
+  if (fits(draft) && !(fits(old) && old.id > draft.id)) {
     return { shown: draft, exact: false, current: draft.key === keyOf(DRAFT[view], words) };
   }
-  return old ? { shown: old, exact: true, current: false } : null;
+  return fits(old) ? { shown: old, exact: true, current: false } : null;
 }
 
 export function status(view, answers, words, connected) {
@@ -44,7 +45,7 @@ export function status(view, answers, words, connected) {
   const from = source(view, answers, words);
   if (failed) return { word: "no answer", detail: failed, state: "failed" };
   if (from?.current && from.exact) {
-    const error = from.shown.answer.errors?.[words.metric] ?? from.shown.answer.error ?? 0;
+    const error = from.shown.answer.error ?? 0;
     const { word, detail } = precision(error, from.shown.answer.drawn);
     return { word, detail: join(detail, offline), state: word };
   }
@@ -65,8 +66,11 @@ function mapStatus(answers, words, offline, failed, join) {
   const missing = (shown.answer.count ?? Infinity) - cells.length;
   if (!shown.partial) {
     const { word } = precision(Math.max(0, ...cells.map((cell) => cell.error)));
-    const open = cells.filter(unsure).length;
-    return { word, detail: join(`${cells.length} cells${open ? `, ${open} unsure` : ""}`, offline), state: word };
+    const sure = cells.filter((cell) => !unsure(cell));
+    const worst = Math.max(0, ...sure.map((cell) => cell.error));
+    const about = worst ? `${word === "exact" ? "to " : ""}± ${percentOf(worst)} at most` : "";
+    const open = cells.length - sure.length;
+    return { word, detail: join(about, `${cells.length} cells${open ? `, ${open} unsure` : ""}`, offline), state: word };
   }
   const exact = cells.length - drafts;
   if (missing > 0) return { word: "computing", detail: join(`${cells.length} cells so far`, offline), state: "computing" };
@@ -78,6 +82,9 @@ export function of(kind, words, own) {
   return { ...words, ...Object.fromEntries(fieldsOf(kind, own).map((name) => [name, own[name]])) };
 }
 
+// Two standard errors of a log₁₀ ratio, as a part of the ratio.
+export const percentOf = (error) => `${Number((200 * Math.LN10 * error).toPrecision(1))}\u00a0%`;
+
 // Whether it is open who wins in a cell of the map, or whether anybody does.
 export const unsure = ({ value, error, draft }) => !draft && 2 * error > Math.max(Math.abs(value), TIE);
 
@@ -88,7 +95,7 @@ export function figure(view, answers, words, dots) {
   const { answer, words: own } = from.shown;
   const metric = view === "curves" ? words.metric : "y";
   const kind = from.exact ? view : DRAFT[view];
-  const lines = Object.entries(answer.series).map(([name, line]) => ({ name, label: name, x: line.x, y: line[metric] ?? line.y }));
+  const lines = Object.entries(answer.series).map(([name, line]) => ({ name, label: name, x: line.x, y: line.y }));
   const made = { view, lines, floors: [], triangles: [], points: [], bars: [], x: { ...X[view] }, y: { label: Y[view], name: NAMES[view] ?? metric, min: 0, max: 1 }, words: of(kind, words, own), current: from.current };
   if (view === "curves") curves(made, answers, words, dots);
   if (view === "alignment") {

@@ -1,6 +1,6 @@
 // The map: log ratio of attention's badness over the best linear one's, with the contour at 0.
 
-import { of, unsure } from "./figures.js";
+import { of, percentOf, unsure } from "./figures.js";
 import { controls, keyOf, told } from "./state.js";
 import { FONT, diverging, theme } from "./look.js";
 import { onCanvas } from "./canvas.js";
@@ -109,7 +109,7 @@ export function cellWords(figure, cell) {
   const ratio = 10 ** cell.value;
   const much = ratio > 1000 ? "more than 1000" : ratio < 0.001 ? "less than 0.001" : Number(ratio.toPrecision(2));
   const times = cell.value === 0 ? "the same as" : `${much} times`;
-  const error = cell.error > 0 && cell.value !== 0 && typeof much === "number" ? ` (± ${Number((200 * Math.LN10 * cell.error).toPrecision(1))}\u00a0%)` : "";
+  const error = cell.error > 0 && cell.value !== 0 && typeof much === "number" ? ` (± ${percentOf(cell.error)})` : "";
   const what = BAD[figure.words.metric];
   const verdict = unsure(cell) ? "; unsure who wins" : cell.draft ? "; a draft" : "";
   return `${place.join(", ")}: attention's ${what} is ${times} the best linear classifier's${error}${verdict}`;
