@@ -40,6 +40,8 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 mathjax_path = "mathjax/tex-svg-full.js"  # relative to _static; scripts/build-site puts it there
 highlight_language = "default"  # Python if it is Python, doctests too; else as it stands
+copybutton_prompt_text = r">>> |\.\.\. "  # of a doctest the code is copied, not what it prints
+copybutton_prompt_is_regexp = True
 
 # reference from the docstrings
 autosummary_generate = True

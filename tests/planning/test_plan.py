@@ -402,6 +402,7 @@ def test_the_figure_has_all_landmarks(inverse, monkeypatch):
     assert labels == ["attention", "pooled", "vectorized", "target", "Bayes"]
     words = [text.get_text().split()[0] for text in axes.texts]
     assert set(words) == {"crossover", "answer", "capacity"}
+    assert axes.get_legend() is None and len(figure.legends) == 1  # below: the words stand inside
     mine = curve[curve.classifier == "attention"]
     assert np.all(np.diff(mine.value) < 2e-3)
     n = int(mine.samples.iloc[5])

@@ -148,6 +148,16 @@ def test_formulas_are_rendered(page):
     assert page.locator("mjx-merror").count() == 0
 
 
+def test_code_is_copied_without_prompts_and_output(page):
+    page.goto((SITE / "start.html").as_uri())
+    page.wait_for_selector(".copybtn", state="attached")
+    copied = page.evaluate("[...document.querySelectorAll('.copybtn')].map(copyTargetText)")
+    (code,) = (text for text in copied if "st.align(" in text)
+    assert code.startswith("import sparsetoken as st\n") and "0.948" not in code
+    assert not any(text.startswith(">>>") or "\n..." in text for text in copied)
+    compile(next(text for text in copied if "for length in" in text), "start.md", "exec")
+
+
 def test_programs_find_the_pages():
     listed = re.findall(r"\]\(([^)]+)\)", (SITE / "llms.txt").read_text())
     assert len(listed) > 15 and all((SITE / target).exists() for target in listed)

@@ -98,10 +98,11 @@ def mark(figure: Figure, places: dict[str, float]) -> None:
             axes.text(
                 x,
                 0.98,
-                f" {name} {x:.4g}",
+                f"{name} {x:.4g}",
                 rotation=90,
                 fontsize=6.5,
                 color="#555555",
+                bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8},
                 transform=axes.get_xaxis_transform(),
                 ha="right",
                 va="top",

@@ -252,7 +252,8 @@ def figure(outlook: Outlook, curve: pd.DataFrame) -> Figure:
     table = pd.concat([curve, pd.DataFrame(flat)], ignore_index=True)
     table[["simulation", "simulation_error"]] = math.nan
     table["panel"] = title(plan)
-    panel = figures.Panel(title(plan), "labelled samples", plan.metric.words, log="x", low=0.0)
+    axes = ("labelled samples", plan.metric.words)
+    panel = figures.Panel(title(plan), *axes, log="x", low=0.0, legend=False)  # words stand inside
     if plan.metric.higher_is_better:
         panel = replace(panel, low=None)
     drawn = figures.panels(table, [panel])
