@@ -85,7 +85,7 @@ def test_exact_numbers_are_those_of_the_library():
         assert row.y == pytest.approx(st.align(state.task, protocol).cosine, rel=1e-9)
     frozen = replace(state, query="frozen", cosine=0.5, sharpness=2.0)
     assert numbers.classifiers(frozen)["attention"] == st.Attention(cosine=0.5, sharpness=2.0)
-    assert {row.series for row in numbers.roc(state)} == {"attention", "vectorized", "pooled"}
+    assert {row.series for row in numbers.roc(state)} == set(st.CLASSIFIERS)
     floors = {floor.name: floor for floor in numbers.floors(state)}
     assert floors["Bayes"].error == pytest.approx(st.bayes_error(state.task), rel=1e-9)
     assert floors["Bayes"].standard_error == st.bayes_error(state.task).standard_error

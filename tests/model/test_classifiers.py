@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 import sparsetoken as st
 from sparsetoken.support.errors import InvalidInput
+from test_recipes import block
 
 
 class ClassifierContract:
@@ -29,6 +31,10 @@ class ClassifierContract:
         """Mean and variance of ⟨w, f⟩ for a readout along the signal, one class at a time."""
         dim, n = 5, 60_000
         task = st.Task(4, 2, 2.5, prevalence=0.5, places=places)
+        if places is not None and (why := self.classifier.possible(task)):
+            with pytest.raises(InvalidInput, match=re.escape(why)):
+                self.classifier.law(task)
+            return
         sample = task.sample(n, dim, rng=7, signal=np.eye(dim)[0])
         chosen = sample.labels == label
         features = self.features(sample.tokens[chosen])
@@ -132,6 +138,20 @@ def test_the_contract_sees_a_wrong_law():
         contract.test_moments_of_features_are_those_of_the_law(1.0, None)
     with pytest.raises(AssertionError):
         contract.test_draws_are_those_of_the_law()
+
+
+def recipe():
+    """The classifier that CONTRIBUTING.md shows, without a name in the table."""
+    names = {"__name__": "own"}
+    exec(block("classifier", "python").split("st.CLASSIFIERS.register")[0], names)
+    return names["FirstToken"]()
+
+
+class TestTheRecipe(ClassifierContract):
+    classifier = recipe()
+
+    def split(self, weights, law, task):
+        return weights[:1]
 
 
 class TestPooled(ClassifierContract):

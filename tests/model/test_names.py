@@ -56,8 +56,8 @@ def test_an_object_with_other_numbers_has_a_kind_and_no_name():
 
 def test_options_go_to_those_that_have_them():
     options = {"cosine": 0.5, "sharpness": 2.0, "weighting": st.TopK(2)}
-    made = [st.CLASSIFIERS.make(name, **options) for name in st.CLASSIFIERS]
-    assert made == [st.Attention(0.5, 2.0, st.TopK(2)), st.Vectorized(), st.Pooled()]
+    made = {name: st.CLASSIFIERS.make(name, **options) for name in st.CLASSIFIERS}
+    assert made == MADE[st.CLASSIFIERS] | {"attention": st.Attention(0.5, 2.0, st.TopK(2))}
 
 
 @pytest.mark.parametrize(
