@@ -159,7 +159,7 @@ def test_noise_that_is_not_white_and_a_cloud(words):
     shown = {name: at.values["test_error"] for name, at in numbers.chosen(state).items()}
     attention = st.predict(task, state.attention, state.protocol)
     assert shown["attention"] == pytest.approx(attention.test_error, rel=1e-9)
-    assert printed_by_python(state) == pytest.approx(shown, rel=2e-6)
+    assert printed_by_python(state) == pytest.approx(shown, rel=5e-6)  # six digits
     command = shlex.split(as_command(state))
     assert "--power-law" in command and "--signal-spread" in command
     assert printed_by_command(state) == pytest.approx(shown, rel=1e-9)
@@ -170,7 +170,8 @@ def test_noise_that_is_not_white_and_a_cloud(words):
     narrow = replace(state, signal_spread=1.0)  # whoever knows the noise may whiten
     assert {floor.name for floor in numbers.floors(narrow)} == {"Bayes", "attention", "pooled"}
     assert len(numbers.learners(narrow)) == (0 if words else len(numbers.SAMPLES))
-    assert answer("doubts", KINDS["doubts"].state(state))["words"].startswith("At d = 40")
+    doubts = answer("doubts", KINDS["doubts"].state(state))["words"]
+    assert doubts.startswith("At d = 40") or (words and not doubts)  # a frozen query is the limit's
     with pytest.raises(st.InvalidInput, match="token_correlation must be 0 where signal_spread"):
         State.of(COLOURED | {"token_correlation": 0.2})
 
@@ -198,8 +199,8 @@ def test_what_a_plan_of_whitened_tokens_sets_the_page_to():
         assert option.shrinkage in (0.0, 1.0)
         there = State.of(words | wanted)
         if option.shrinkage == 0:
-            white = st.whitened(advice.task)
-            assert there.task == st.Task(5, 1, pytest.approx(white.strength, rel=1e-9))
+            assert there.task.is_white
+            assert there.strength == pytest.approx(st.whitened(advice.task).strength, rel=1e-9)
             assert there.ridge == option.protocol.ridge
 
 
