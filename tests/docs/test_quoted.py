@@ -215,6 +215,19 @@ def test_bags_of_digits():
     assert quoted[:5] == [two, posterior, joint, trained, mean]
 
 
+def test_probabilities_of_tokens():
+    """The table of the guide is what its command printed: scripts/record tokens."""
+    heading = "| bags | 0 to 0.1 | "
+    quoted = rows_of((DOCS / "bags.md").read_text(), heading)
+    for cells, true in zip(
+        quoted, rows_of((RESULTS / "tokens.txt").read_text(), heading), strict=True
+    ):
+        assert cells[0] == true[0].replace("; 400 bags", "")
+        for cell, other in zip(cells[1:], true[1:], strict=True):
+            for text, number in zip(NUMBER.findall(cell), NUMBER.findall(other), strict=True):
+                close(text, value(number))
+
+
 def test_bags_of_images():
     table = pd.read_csv(ROOT / "benchmarks" / "real" / "results" / "accuracy.csv")
     guide = (DOCS / "bags.md").read_text()
