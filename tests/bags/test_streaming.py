@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -162,6 +162,32 @@ def test_dask_with_two_workers_killed(tmp_path, monkeypatch):
             found = st.AttentionClassifier().fit(walked, sample.labels).coef_
     assert not doomed
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+class LosesResults(ThreadPoolExecutor):
+    """Every third result is lost when it is handed over, as Dask's can be when a worker dies."""
+
+    def __init__(self, losses):
+        super().__init__(2)
+        self.submissions, self.losses = 0, losses
+
+    def submit(self, function, *arguments):
+        self.submissions += 1
+        future = super().submit(function, *arguments)
+        if self.submissions % 3 == 0 and self.losses:
+            self.losses -= 1
+            future = Future()
+            future.set_exception(ValueError("not enough values to unpack"))
+        return future
+
+
+def test_results_that_are_lost_are_made_again():
+    with LosesResults(losses=10) as executor:
+        assert list(walking.Walking(executor).results(abs, range(-50, 0))) == [*range(50, 0, -1)]
+    assert executor.submissions == 60
+    with LosesResults(losses=0) as executor, pytest.raises(TypeError, match="bad operand"):
+        list(walking.Walking(executor).results(abs, [1, "a"]))  # an error of the work's own
+    assert executor.submissions == 2
 
 
 def test_results_come_in_order_and_not_too_many_ahead(monkeypatch):

@@ -25,11 +25,11 @@ from sparsetoken.bags.bags import Arrays
 from sparsetoken.support.blas import one_blas_thread
 from sparsetoken.support.errors import InvalidInput
 from sparsetoken.support.numerics import NUMERICS
-from sparsetoken.support.processes import results
+from sparsetoken.support.processes import Reply, killed_workers, results
 from sparsetoken.support.whole_files import whole_file
 
 _AHEAD = 64  # parts under way in an executor: more than clusters have workers, not much memory
-_TRIES = 3  # of a part whose process dies
+_TRIES = 3  # of a part whose process dies, or whose result is lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,17 +98,47 @@ def _in_order(
     function: Callable[[Any], Any], items: Iterable[Any], executor: Executor
 ) -> Iterator[Any]:
     """By an executor, so many ahead."""
-    ahead: deque[Future[Any]] = deque()
+    ahead: deque[tuple[Any, Future[Reply]]] = deque()
+    task = _Answered(function)
     try:
         for item in items:
-            ahead.append(executor.submit(function, item))
+            ahead.append((item, executor.submit(task, item)))
             if len(ahead) == _AHEAD:
-                yield ahead.popleft().result()
+                yield _result(executor, task, *ahead.popleft())
         while ahead:
-            yield ahead.popleft().result()
+            yield _result(executor, task, *ahead.popleft())
     finally:
-        for future in ahead:
+        for _, future in ahead:
             future.cancel()
+
+
+def _result(executor: Executor, task: _Answered, item: Any, future: Future[Reply]) -> Any:
+    """Of a future, or of another in its place: a worker that dies as it hands its result over
+    leaves one that is broken."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            reply = future.result()
+            break
+        except Exception as error:  # the executor's own: the function's come as replies
+            if not tries_left or isinstance(error, killed_workers()):
+                raise
+            future = executor.submit(task, item)
+    if reply.error is not None:
+        raise reply.error
+    return reply.value
+
+
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """A function whose errors are replies."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, item: Any) -> Reply:
+        try:
+            return Reply(self.function(item))
+        except Exception as error:
+            return Reply(None, error)
 
 
 def _in_processes(

@@ -8,19 +8,18 @@ most three times, then it is a failed row, and the sweep goes on.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Hashable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from sparsetoken.studies.questions import Row, Unit, answer, failed
 from sparsetoken.support.checks import whole
 from sparsetoken.support.errors import InvalidInput, WorkerDied
-from sparsetoken.support.processes import results
+from sparsetoken.support.processes import killed_workers, results
 
 TRIES = 4  # of a unit whose process dies, as a Dask scheduler has it
 _QUEUED_ELSEWHERE = 1024  # units under way with an executor of the user's: enough for a cluster
@@ -92,7 +91,7 @@ def _submitted(units: Iterator[Unit], executor: Executor) -> Iterator[Row]:
                 unit = waiting.pop(future)
                 try:
                     row = future.result()
-                except _killed_workers() as error:
+                except killed_workers() as error:
                     times = error.allowed_failures + 1
                     row = failed(unit, f"the process that computed it died, {times} times")
                 yield row
@@ -108,12 +107,6 @@ def _submitted(units: Iterator[Unit], executor: Executor) -> Iterator[Row]:
 
 def _troubled(future: Future[Row]) -> bool:
     return future.cancelled() or future.exception() is not None
-
-
-def _killed_workers() -> Any:
-    """What Dask raises for work that killed too many of its workers."""
-    dask = sys.modules.get("distributed")
-    return dask.KilledWorker if dask else ()
 
 
 @contextmanager

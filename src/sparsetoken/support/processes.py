@@ -58,6 +58,12 @@ class Reply(NamedTuple):
     error: BaseException | None = None
 
 
+def killed_workers() -> Any:
+    """What Dask raises for work that killed too many of its workers."""
+    dask = sys.modules.get("distributed")
+    return dask.KilledWorker if dask else ()
+
+
 class Worker:
     """One process; tasks are sent with `submit`, and answered in order by `reply`.
 
