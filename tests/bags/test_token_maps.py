@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 import sparsetoken as st
-from sparsetoken.bags import training
+from sparsetoken.bags import preparation
 from sparsetoken.bags.token_maps import NystroemMap
 from sparsetoken.support.errors import InvalidInput
 
@@ -80,12 +80,13 @@ def test_no_map_where_one_direction_is_enough():
 
 def test_the_kind_that_has_lost_is_not_tried_in_every_fold(monkeypatch):
     """Far tokens have no direction: after a fold or two nothing but the map is tried."""
-    seen, moments = [], training.Moments.of_sets
-    monkeypatch.setattr(
-        training.Moments,
-        "of_sets",
-        lambda bags, *a, **k: seen.append(bags.dim) or moments(bags, *a, **k),
-    )
+    seen, of_sets = [], preparation.Moments.of_sets
+
+    def counted(bags, sets, others):
+        seen.extend([bags.dim] * len(sets))
+        return of_sets(bags, sets, others)
+
+    monkeypatch.setattr(preparation.Moments, "of_sets", counted)
     tokens, labels = rings(200, 0)
     classifier = st.AttentionClassifier(token_map="auto").fit(tokens, labels)
     assert {mapped for mapped, *_ in classifier.cv_losses_} == {True}
