@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from sources import SOURCES
 
 from sparsetoken.bags.anchors import DOUBTS, Anchor, Doubt
@@ -21,6 +21,7 @@ RULES = ("forecast", "theory", "counted", "power_law")
 ERRORS = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5)
 GAINS = np.arange(0.0, 1.01, 0.05)
 DRIFTS = np.arange(0.01, 0.5, 0.01)
+SHIFTS = np.arange(-1.0, 1.01, 0.0125)  # of all forecasts of a family, in deviates
 REACH = float(ndtri((1 + LEVEL) / 2))
 
 
@@ -75,7 +76,37 @@ def judged(table: pd.DataFrame) -> pd.DataFrame:
     power = (rows.anchor_samples / rows.samples) ** fall.clip(0.0, 0.5)
     rows["power_law"] = rows.counted * power
     rows["covered"] = rows.truth.between(rows.low, rows.high)
+    rows["scatter"], rows["hindsight"] = _scatter(rows), _hindsight(rows)
     return rows
+
+
+def _deviates(badness: pd.Series, worst: pd.Series | float) -> np.ndarray:
+    """As `anchors.Scale` has them, of many."""
+    return -ndtri(np.clip(np.asarray(badness / (2 * worst)), 1e-9, 0.5))
+
+
+def _scatter(rows: pd.DataFrame) -> pd.Series:
+    """What forecasts would be off by if their mean, over the pilots of a size and world, were the
+    truth: pilots differ. None of a single pilot, which has no mean.
+
+    A guess is 1/2 here for all: with that of each pilot's own prevalence scales would differ."""
+    deviates = pd.Series(_deviates(rows.forecast, 0.5), rows.index)
+    pilots = deviates.groupby([rows[name] for name in ("classifier", "world", "pilot", "samples")])
+    count = pilots.transform("size")
+    off = (deviates - pilots.transform("mean")) * np.sqrt(count / (count - 1).where(count > 1))
+    return (ndtr(-_deviates(rows.truth, 0.5) - off) - rows.truth).abs()
+
+
+def _hindsight(rows: pd.DataFrame) -> pd.Series:
+    """What forecasts would be off by if the deviates of each family were moved by the one number
+    that is best for its truths."""
+    off = pd.Series(np.nan, rows.index)
+    for _, part in rows.groupby(["classifier", "family"]):
+        worst, truth = part.worst.to_numpy(), part.truth.to_numpy()
+        moved = _deviates(part.forecast, part.worst) + SHIFTS[:, None]  # (shifts, rows)
+        errors = np.abs(np.minimum(2 * worst * ndtr(-moved), worst) - truth)
+        off[part.index] = errors[errors.mean(axis=1).argmin()]
+    return off
 
 
 def _line(part: pd.DataFrame) -> dict:
@@ -85,12 +116,22 @@ def _line(part: pd.DataFrame) -> dict:
         ratio = np.log(part[rule].clip(lower=FLOOR) / part.truth.clip(lower=FLOOR))
         line[f"{rule}: error"] = f"{(part[rule] - part.truth).abs().mean():.4f}"
         line[f"{rule}: factor"] = f"{float(np.exp(ratio.abs().median())):.2f}"
-    density = np.exp(-0.5 * ndtri(np.clip(part.truth / (2 * part.worst), 1e-9, 0.5)) ** 2)
-    here = np.exp(-0.5 * ndtri(part.measured / (2 * part.worst)) ** 2)
+    density = np.exp(-0.5 * _deviates(part.truth, part.worst) ** 2)
+    here = np.exp(-0.5 * _deviates(part.measured, part.worst) ** 2)
     chance = np.sqrt(2 / np.pi) * part.standard_error * density / here
-    line["chance"] = f"{chance.mean():.4f}"
-    bias = part.forecast.mean() / part.truth.mean() - 1
-    return line | {"bias": f"{bias:+.1%}", "covered": f"{part.covered.mean():.0%}"}
+    for name, values in (
+        ("chance", chance), ("scatter", part.scatter), ("hindsight", part.hindsight),
+    ):  # fmt: skip
+        line[name] = f"{values.mean():.4f}"
+    return line | {"bias": _bias(part), "covered": f"{part.covered.mean():.0%}"}
+
+
+def _bias(part: pd.DataFrame) -> str:
+    """Of the mean forecast, with the standard error that pilots give it."""
+    off = (part.forecast - part.truth) / part.truth.mean()
+    pilots = off.groupby([part[name] for name in ("world", "pilot", "seed")]).sum() / len(part)
+    error = np.sqrt(len(pilots)) * pilots.std()
+    return f"{off.mean():+.1%} ± {error:.1%}"
 
 
 def _table(rows: pd.DataFrame, by: list[str]) -> str:
@@ -120,7 +161,9 @@ def summary(table: pd.DataFrame, everything: pd.DataFrame) -> str:
         "forecast. σ, gain and drift are those learned from all families but the one that is "
         "judged. Chance is the error that the standard error of what was measured would make "
         "alone, by a curve that is right: where it is larger than the forecast's, theory knows "
-        "more than the measurement.",
+        "more than the measurement. Scatter is the error that forecasts would have if, in each "
+        "world, they were right on average: no constants make it less. Hindsight is that with all "
+        "deviates of a family moved by the one number that its truths prefer.",
         _table(rows, ["classifier"]),
         f'"The model fits" was said of {told} pilots; a forecast of theirs was off by more than a '
         f"factor of two {int(wrong.sum())} times.",
@@ -131,7 +174,8 @@ def summary(table: pd.DataFrame, everything: pd.DataFrame) -> str:
         parts += [f"## By {title}", _table(rows, ["classifier", by])]
     parts += ["## By world", _table(rows, ["classifier", "world"])]
     if len(model):
-        parts += ["## Bags of the model itself", _table(model, ["classifier", "world"])]
+        parts += ["## Bags of the model itself", _table(model, ["classifier"])]
+        parts.append(_table(model, ["classifier", "world"]))
     parts.append("## What all rows teach")
     for name, part in rows.groupby("classifier"):
         doubt = learned(part)

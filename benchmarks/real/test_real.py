@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtr
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import calibration
 import sources
 from sources import Instances, NotInstalled, ReadyBags, Source
 
@@ -109,3 +111,34 @@ def test_folds_have_a_larger_error_than_independent_tests():
     assert Group("mnist", 100, rows).standard_error(values) == pytest.approx(spread / 2)
     corrected = Group("musk1", 92, rows).standard_error(values)
     assert corrected == pytest.approx(spread * np.sqrt(1 / 4 + 1 / 4))
+
+
+def forecasts(truth, deviates, **columns):
+    """Rows of forecasts, from their normal deviates."""
+    rows = {"classifier": "pooled", "family": "one", "world": "one", "pilot": 100, "samples": 300}
+    rows |= {"worst": 0.5, "truth": truth, "forecast": ndtr(-np.array(deviates))}
+    return pd.DataFrame(rows | columns)
+
+
+def test_the_scatter_of_forecasts_is_that_around_their_mean():
+    """Two pilots, both 0.5 too high: what they differ by is left; a single pilot has none."""
+    rows = forecasts(ndtr(-1.0), [0.4, 0.6, 0.9], world=["one", "one", "two"])
+    off = np.array([-1, 1]) * 0.1 * np.sqrt(2)  # unbiased: the mean is that of two
+    scatter = calibration._scatter(rows).to_numpy()
+    np.testing.assert_allclose(scatter[:2], np.abs(ndtr(-1 - off) - ndtr(-1.0)), rtol=1e-9)
+    assert np.isnan(scatter[2])
+
+
+def test_hindsight_moves_a_family_by_one_number():
+    truth = ndtr(-np.array([0.5, 1.0, 1.5, 0.8]))
+    rows = forecasts(truth, [0.25, 0.75, 1.25, 1.3], family=["one", "one", "one", "two"])
+    np.testing.assert_allclose(calibration._hindsight(rows), 0.0, atol=1e-9)
+    far = forecasts(truth[:2], [0.25, 1.25])  # no number is right for both
+    errors = np.abs(far.forecast - far.truth)
+    assert 0.01 < calibration._hindsight(far).mean() < errors.mean()
+
+
+def test_the_bias_has_the_standard_error_of_pilots():
+    rows = forecasts(0.2, [0.0] * 4, seed=[0, 0, 1, 1])
+    rows["forecast"] = [0.22, 0.22, 0.26, 0.26]  # two pilots, 10 and 30 % too high
+    assert calibration._bias(rows) == "+20.0% ± 10.0%"
