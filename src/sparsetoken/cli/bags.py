@@ -338,7 +338,13 @@ class Fit:
         self._doing("estimating how long each pooling will take (--poolings chooses them)")
         seconds = st.rehearse_poolings(bags, labels, folds=self.folds, groups=groups)
         self._absent(seconds)
-        kept = {name for name in seconds if name == self.pooling or not _dominates(name, seconds)}
+        kept = {
+            name
+            for name in seconds
+            # from disk, rounds of the posterior are more passes than all else together
+            if name == self.pooling
+            or not (_dominates(name, seconds) or (name == "posterior" and not bags.fits))
+        }
         note(
             ", ".join(
                 f"{name} about {_duration(spent)}"
