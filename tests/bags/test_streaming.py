@@ -17,6 +17,7 @@ import sparsetoken as st
 from clusters import dask_cluster
 from sparsetoken.bags import stacks, walking
 from sparsetoken.bags.bags import SummaryKernel
+from sparsetoken.cli import bags as command
 from sparsetoken.cli import main
 
 KINDS = {
@@ -24,6 +25,7 @@ KINDS = {
     "attention": st.AttentionClassifier(),
     "cross": st.AttentionClassifier(reuse="cross"),
     "split": st.AttentionClassifier(reuse="split"),
+    "posterior": st.AttentionClassifier(query="posterior"),
     "hard": st.AttentionClassifier(weighting=st.HardMax()),
     "unwhitened": st.AttentionClassifier(whiten=False),
     "statistics": st.StatisticsClassifier(),
@@ -83,6 +85,7 @@ def test_from_files_as_from_memory(stored, kind, small_parts):
     streamed = KINDS[kind].fit(source, labels)
     np.testing.assert_allclose(streamed.coef_, wanted, rtol=1e-10, atol=1e-10 * abs(wanted).max())
     np.testing.assert_allclose(streamed.decision_function(source), scores, rtol=1e-9, atol=1e-9)
+    assert getattr(streamed, "learned_by_", None) == getattr(memory, "learned_by_", None)
     assert settings[:3] == (streamed.shrinkage_, streamed.target_, streamed.sharpness_)
 
 
@@ -96,6 +99,24 @@ def test_little_memory_takes_more_passes_and_gives_the_same(stored, monkeypatch)
     little = st.AttentionClassifier().fit(source.walked(memory=30_000), labels)
     assert passes["features"] > 5
     np.testing.assert_allclose(little.coef_, whole.coef_, rtol=1e-10)
+
+
+def test_rounds_of_the_posterior_are_passes(stored, monkeypatch):
+    """All sets of bags together where there is room for numbers of their tokens; else in turn."""
+    source, _, labels = stored
+    classifier = st.AttentionClassifier(query="posterior")
+    passes = count_passes(monkeypatch)
+    whole = classifier.fit(source.walked(), labels)
+    assert passes.pop("features") <= 3  # two-step, its rival, and what is kept
+    assert passes == {
+        "ranges and moments": 1, "covariances": 1, "queries": 1,
+        "queries of each bag": 1, "tokens along queries": 5, "weighted tokens": 3,
+    }  # fmt: skip
+    wanted, by = whole.coef_, whole.learned_by_
+    passes.clear()
+    little = classifier.fit(source.walked(memory=200_000), labels)
+    assert passes["weighted tokens"] > 3 and little.learned_by_ == by
+    np.testing.assert_allclose(little.coef_, wanted, rtol=1e-10)
 
 
 def count_passes(monkeypatch):
@@ -129,6 +150,36 @@ def test_processes(stored, small_parts):
         for executor in (0, 2)
     )
     np.testing.assert_allclose(two, alone, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_what_the_posterior_learns_is_the_same_everywhere(tmp_path):
+    """A likelihood along its query, from memory, threads, processes, and what was kept."""
+    sample = st.Task(12, 1, 4.0).sample(80, 10, rng=1)
+    classifier = st.AttentionClassifier(query="posterior")
+    wanted = classifier.fit(sample.tokens, sample.labels)
+    assert wanted.learned_by_ == "likelihood"
+    coefficients, scores = wanted.coef_, wanted.decision_function(sample.tokens)
+    source = write(tmp_path, list(sample.tokens))
+    kept = {"kept_in": tmp_path / "kept"}
+    for settings in ({"executor": 0}, {}, {"executor": 2}, kept, kept):
+        found = classifier.fit(source.walked(**settings), sample.labels)
+        assert found.learned_by_ == "likelihood"
+        np.testing.assert_allclose(found.coef_, coefficients, rtol=1e-12)
+        np.testing.assert_allclose(found.decision_function(source), scores, rtol=1e-10)
+
+
+def test_from_disk_the_posterior_is_compared_if_it_is_named(slides, capsys, monkeypatch):
+    seconds = {"pooled": 1.0, "attention": 2.0, "posterior": 6.0}
+    monkeypatch.setattr(command, "_LARGE", 0)
+    monkeypatch.setattr(st, "rehearse_poolings", lambda *_, **__: seconds)
+    collection = st.open_bags("slides", labels="labels.csv")
+    bags, labels = collection.bags, collection.labels
+    assert command.Fit("slides")._poolings(bags, labels) == ["pooled", "attention"]
+    words = " ".join(capsys.readouterr().err.split())
+    assert "posterior about 6 s: left out; --poolings posterior to have it" in words
+    assert command.Fit("slides", pooling="posterior")._poolings(bags, labels) == list(seconds)
+    assert command.Fit("slides", poolings=("posterior",))._poolings(bags, labels) == ["posterior"]
 
 
 @pytest.mark.slow
@@ -275,6 +326,7 @@ def test_joint_training_loads_what_fits(stored, monkeypatch):
     monkeypatch.setattr("sparsetoken.bags.source.machine_memory", lambda: 1000.0)
     assert not st.ESTIMATORS.make("joint")._pooling.suits(source)
     assert st.ESTIMATORS.make("attention")._pooling.suits(source)
+    assert st.ESTIMATORS.make("posterior")._pooling.suits(source)
     with pytest.raises(st.InvalidInput, match="half of the memory"):
         st.ESTIMATORS.make("joint").fit(source, labels)
 

@@ -32,6 +32,7 @@ class Drawn:
         st.PooledClassifier(),
         st.AttentionClassifier(),
         st.AttentionClassifier(reuse="cross"),
+        st.AttentionClassifier(query="posterior"),
         st.AttentionClassifier(weighting=st.TopK(2)),
         st.StatisticsClassifier(),
     ],

@@ -64,9 +64,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from bags X (see the class) with labels y of two kinds or more.
 
         X may be a `BagSource`: then four passes over its files are made for attention, two for mean
-        pooling, more where features of all bags do not fit into `BagSource.walked(memory=…)`. Joint
-        training, "posterior", tokens side by side and token maps need all bags in memory, and load
-        them.
+        pooling, fifteen at most for "posterior", more where features of all bags do not fit into
+        `BagSource.walked(memory=…)`. Joint training, tokens side by side and token maps need all
+        bags in memory, and load them.
 
         Bags of one of the `groups` (n,) are never split between folds.
         """

@@ -130,7 +130,8 @@ class AttentionClassifier(BagClassifier):
         rounds of it learn, each bag seen along what the others say: attention with that query, and
         how much likelier a bag is with the signal than without (a single feature, for bags as few
         as their dimensions). The best on held-out bags is kept, be it two-step; `learned_by_` says
-        which. Needs reuse="all", and all bags in memory, as "joint" does.
+        which. Needs reuse="all". Of a `BagSource` its rounds are passes; "joint" needs all bags in
+        memory.
     reuse : "all", "cross" or "split"
         Which bags fit the readout: those that taught the query, the same but each seen through a
         query that has not seen it, or half of the bags and the other half, as in the theory

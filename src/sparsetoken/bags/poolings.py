@@ -206,7 +206,7 @@ class Attending(Pooling):
 
     @property
     def in_memory(self) -> bool:
-        return self.joint or self.posterior
+        return self.joint
 
     def suits(self, bags: Walked) -> bool:
         return bags.fits or not self.in_memory

@@ -38,8 +38,10 @@ from sparsetoken.bags.carriers import (
 from sparsetoken.bags.likelihood import Levels, NoiseDensity, Signal
 from sparsetoken.bags.poolings import Candidate, Pooling
 from sparsetoken.bags.queries import Job
+from sparsetoken.bags.token_passes import LevelKernel, PoolKernel, TurnKernel
 from sparsetoken.bags.training_data import TrainingData
 from sparsetoken.bags.whitening import Whitening
+from sparsetoken.fitting.groups import Groups
 from sparsetoken.support.arrays import BoolArray, FloatArray
 from sparsetoken.support.errors import InvalidInput
 
@@ -58,12 +60,12 @@ class TokenLaw:
     noise: NoiseDensity  # in these units
     signal: Carried
 
-    def levels(self, along: FloatArray, bags: Bags) -> Levels:
+    def levels(self, along: FloatArray, bags: Groups) -> Levels:
         """In units of the noise."""
         levels = np.clip((along - self.centre) / self.unit, -_FURTHEST, _FURTHEST)
         return Levels(self.noise.log(levels), levels, bags.lengths, np.ones(len(bags)))
 
-    def of_bags(self, along: FloatArray, bags: Bags) -> tuple[FloatArray, FloatArray]:
+    def of_bags(self, along: FloatArray, bags: Groups) -> tuple[FloatArray, FloatArray]:
         """log P(bag)/P(noise) of positive bags (n,), and for each token (N,) that it carries the
         signal if its bag is positive; from tokens along the query (N,)."""
         shift, width, carriers, _ = self.signal
@@ -77,7 +79,8 @@ class Taught(NamedTuple):
 
     query: FloatArray  # (d,), whitened, of norm 1
     law: TokenLaw
-    log_ratios: FloatArray  # (n,), of its bags, each along what the others say
+    log_ratios: FloatArray  # (n,), of its bags, each along what the others say,
+    scored: FloatArray  # and as bags that have not taught
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,7 +101,7 @@ class LikelihoodRatio(Pooling):
     def candidate(self, job: Job, taught: Taught) -> Candidate:
         """The features of bags that have taught, and of bags that have not."""
         pooling = replace(self, query=taught.query, law=taught.law)
-        scored = pooling.features(job.data.bags.load(), job.whitening)
+        scored = taught.scored[:, None]
         counted = (job.data.weights > 0)[:, None]
         fitted = np.where(counted, taught.log_ratios[:, None], scored)
         return Candidate(1.0, pooling, job.data.weights, fitted, scored)
@@ -165,78 +168,92 @@ class LikelihoodRatio(Pooling):
 
 
 def learn(jobs: Sequence[Job], rounds: int = _ROUNDS) -> list[Taught]:
-    """From several sets of the same bags."""
-    bags = jobs[0].data.bags.load()
-    turned = _turned(jobs, bags)
-    states = [_State.first(job, bags, own) for job, own in zip(jobs, turned, strict=True)]
+    """From several sets of the same bags, in 3 + 2·rounds passes over them."""
+    bags = jobs[0].data.bags
+    offsets = np.concatenate([[0], np.cumsum(bags.lengths)])
+    places = Groups(np.empty((offsets[-1], 0)), offsets)  # of tokens, which stay where they are
+    steps = [_Step.of(job, own) for job, own in zip(jobs, _turned(jobs), strict=True)]
+    states = _states(steps, places, [None] * len(jobs))
     for _ in range(rounds):
         chances = np.stack([state.chances for state in states])
-        pooled = bags.pool(chances)
-        states = [
-            state.next(bags, own - np.outer(bags.total(chance), state.job.whitening.mean))
-            for state, own, chance in zip(states, pooled, chances, strict=True)
+        pooled = bags.run(PoolKernel(chances, offsets))["sums"]
+        steps = [
+            _Step.of(job, own - np.outer(places.total(chance), job.whitening.mean))
+            for job, own, chance in zip(jobs, pooled, chances, strict=True)
         ]
-    return [Taught(state.query, state.law, state.log_ratios) for state in states]
+        states = _states(steps, places, [state.law for state in states])
+    levels = _levels(jobs, places, [np.tile(step.whole, (len(bags), 1)) for step in steps])
+    return [
+        Taught(step.query, state.law, state.log_ratios, state.law.of_bags(along, places)[0])
+        for step, state, along in zip(steps, states, levels, strict=True)
+    ]
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    """Of a set of bags, after some rounds."""
+class _Step(NamedTuple):
+    """A query, and for each bag the same without what it has added itself."""
 
     job: Job
     query: FloatArray  # (d,), whitened, of norm 1
+    whole: FloatArray  # (d,), acting on tokens as they are,
+    others: FloatArray  # and without a bag's own part (n, d)
+
+    @classmethod
+    def of(cls, job: Job, own: FloatArray) -> _Step:
+        """From what each bag adds to the query (n, d), not whitened, but for its weight."""
+        root = job.whitening.root
+        added = (job.data.signed[:, None] * own) @ root  # (n, d)
+        total = added.sum(axis=0)
+        length = max(float(np.linalg.norm(total)), 1e-300)
+        whole = root @ (total / length)
+        return cls(job, total / length, whole, whole - added @ root.T / length)
+
+
+class _State(NamedTuple):
+    """What is known of a set of bags along a query."""
+
     law: TokenLaw
     log_ratios: FloatArray  # (n,)
     chances: FloatArray  # (N,), that a token carries the signal; negative bags as if not labelled
 
-    @classmethod
-    def first(cls, job: Job, bags: Bags, own: FloatArray) -> _State:
-        return cls._of(job, bags, own, None)
 
-    def next(self, bags: Bags, own: FloatArray) -> _State:
-        return self._of(self.job, bags, own, self.law)
-
-    @classmethod
-    def _of(cls, job: Job, bags: Bags, own: FloatArray, before: TokenLaw | None) -> _State:
-        """From what each bag adds to the query (n, d), not whitened, but for its weight."""
-        data, whitening = job
-        added = (data.signed[:, None] * own) @ whitening.root  # (n, d)
-        total = added.sum(axis=0)
-        length = max(float(np.linalg.norm(total)), 1e-300)
-        along = whitening.project(bags, total / length)
-        along -= _across(bags, added @ whitening.root.T / length, whitening.mean)
-        law = _law(data, bags, along, before)
-        log_ratios, chances = law.of_bags(along, bags)
+def _states(
+    steps: Sequence[_Step], places: Groups, before: Sequence[TokenLaw | None]
+) -> list[_State]:
+    """Of each set, from tokens along its query; laws that are near, if there are any."""
+    jobs = [step.job for step in steps]
+    states = []
+    levels = _levels(jobs, places, [step.others for step in steps])
+    for (data, _), along, near in zip(jobs, levels, before, strict=True):
+        law = _law(data, places, along, near)
+        log_ratios, chances = law.of_bags(along, places)
         share = data.weights_of(1).sum() / data.weights.sum()
         positive = expit(log_ratios + np.log(share / (1 - share)))  # if its label were not known
         counted = np.where(data.labels > 0, 1.0, positive)
-        return cls(job, total / length, law, log_ratios, bags.spread(counted) * chances)
+        states.append(_State(law, log_ratios, places.spread(counted) * chances))
+    return states
 
 
-def _turned(jobs: Sequence[Job], bags: Bags) -> FloatArray:
+def _turned(jobs: Sequence[Job]) -> FloatArray:
     """What each bag adds to the two-step query, (1/L) Xᵀ P X w, but for its weight (q, n, d)."""
+    bags = jobs[0].data.bags
     means = bags.summary.mean
     steps = [
         whitening.root @ (data.signed @ (means - whitening.mean) @ whitening.root)
         for data, whitening in jobs
     ]
-    along = bags.project(np.stack(steps, axis=1)).T  # (q, N)
-    lengths = bags.lengths
-    centred = [level - bags.spread(bags.total(level) / lengths) for level in along]
-    return bags.pool(np.stack(centred) / bags.spread(lengths.astype(float)))
+    return bags.run(TurnKernel(np.stack(steps, axis=1), means))["sums"]
 
 
-def _across(bags: Bags, vectors: FloatArray, mean: FloatArray) -> FloatArray:
-    """⟨token − mean, vector of its bag⟩ of all tokens (N,), for vectors (n, d)."""
-    own = np.repeat(np.arange(len(bags)), bags.lengths)
-    across = [
-        np.einsum("td,td->t", np.asarray(bags.tokens[rows], dtype=float), vectors[own[rows]])
-        for _, rows in bags.blocks()
+def _levels(jobs: Sequence[Job], places: Groups, vectors: Sequence[FloatArray]) -> list[FloatArray]:
+    """⟨token − mean, vector of its bag⟩ of all tokens (N,), for vectors (n, d) of each set."""
+    levels = jobs[0].data.bags.run(LevelKernel(np.stack(vectors)))["levels"]
+    return [
+        level - places.spread(own @ whitening.mean)
+        for level, own, (_, whitening) in zip(levels, vectors, jobs, strict=True)
     ]
-    return np.concatenate(across) - bags.spread(vectors @ mean)
 
 
-def _law(data: TrainingData, bags: Bags, along: FloatArray, before: TokenLaw | None) -> TokenLaw:
+def _law(data: TrainingData, bags: Groups, along: FloatArray, before: TokenLaw | None) -> TokenLaw:
     """What fits best; from a law that is near, if there is one."""
     quiet = bags.spread(data.weights_of(-1))
     share = quiet / quiet.sum()
@@ -271,7 +288,7 @@ def _signal(levels: Levels, before: TokenLaw | None) -> Carried:
     return max([varying._replace(height=varying.height - price), *fixed], key=lambda x: x.height)
 
 
-def _some(data: TrainingData, bags: Bags) -> BoolArray:
+def _some(data: TrainingData, bags: Groups) -> BoolArray:
     """Positive bags that count (n,), spread over all of them where they hold too many tokens."""
     positive = data.order[data.weights_of(1)[data.order] > 0]
     step = max(1, -(-int(bags.lengths[positive].sum()) // _LAW_FROM))

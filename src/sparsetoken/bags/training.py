@@ -9,10 +9,11 @@ learned anew in each fold. The sigmoid that fits the held-out scores calibrates 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice
 from typing import cast
 
 import numpy as np
@@ -206,36 +207,57 @@ def _posterior(
     seen = (seen_tokens(own, recipe, start.mapped)[1] for own in all_sets(data, folds))
     jobs = [Job(own, prepared.whitening) for own, prepared in zip(seen, ready, strict=True)]
     taught = [
-        query
-        for _, group in groupby(jobs, key=lambda job: id(job.data.bags))
-        for query in learn(list(group))
+        pair
+        for batch in _together(jobs, _numbers_to_learn)
+        for pair in zip(batch, learn(batch), strict=True)
     ]
     sharp = [sharpness for sharpness in recipe.sharpnesses(start.mapped) if sharpness > 0]
     scores: dict[tuple[LearnedBy, Choice], FloatArray] = {}
-    for held, job, own in zip(folds, jobs, taught, strict=False):  # the last is of all bags
-        for by, candidate in _taught(recipe, job, own, sharp):
+    rivals = _rivals(recipe, taught[: len(folds)], sharp)  # the last is of all bags
+    for held, candidates in zip(folds, rivals, strict=True):
+        for by, candidate in candidates:
             path = readouts(candidate, data, recipe, recipe.factors, _ROUGH)
             for factor, (_, readout) in zip(recipe.factors, path, strict=True):
                 choice = start._replace(sharpness=candidate.sharpness, factor=factor)
                 out_of_fold = scores.setdefault((by, choice), np.zeros(len(data.labels)))
                 out_of_fold[held] = candidate.scored[held] @ readout.weights + readout.bias
     by, choice = min(scores, key=lambda key: judge(data, recipe, scores[key]).loss)
+    rivals = _rivals(recipe, taught, [choice.sharpness] if by == "posterior" else [])
     made = [
-        prepared._replace(candidate=dict(_taught(recipe, job, own, [choice.sharpness]))[by])
-        for prepared, job, own in zip(ready, jobs, taught, strict=True)
+        prepared._replace(candidate=dict(candidates)[by])
+        for prepared, candidates in zip(ready, rivals, strict=True)
     ]
     return by, choice, made
 
 
-def _taught(
-    recipe: Recipe, job: Job, taught: Taught, sharpnesses: Sequence[float]
-) -> Iterator[tuple[LearnedBy, Candidate]]:
-    """Both ways to score bags by what they have taught."""
-    yield "likelihood", LikelihoodRatio().candidate(job, taught)
-    if sharpnesses:
-        attending = cast(Attending, recipe.pooling)
-        for candidate in next(attending.seen_along([job], [taught.query], sharpnesses)):
-            yield "posterior", candidate
+def _rivals(
+    recipe: Recipe, taught: Sequence[tuple[Job, Taught]], sharpnesses: Sequence[float]
+) -> Iterator[list[tuple[LearnedBy, Candidate]]]:
+    """Both ways to score bags by what they have taught, for each set of them."""
+    attending, pairs = cast(Attending, recipe.pooling), iter(taught)
+    needed = partial(numbers_of, sharpnesses=len(sharpnesses))
+    for batch in _together([job for job, _ in taught], needed):
+        own = list(islice(pairs, len(batch)))
+        along: Iterable[list[Candidate]] = [[] for _ in batch]
+        if sharpnesses:
+            along = attending.seen_along(batch, [each.query for _, each in own], sharpnesses)
+        for (job, each), candidates in zip(own, along, strict=True):
+            likelihood = LikelihoodRatio().candidate(job, each)
+            yield [("likelihood", likelihood), *(("posterior", other) for other in candidates)]
+
+
+def _together(jobs: Sequence[Job], needed: Callable[[TrainingData], int]) -> Iterator[list[Job]]:
+    """Sets of the same bags, as many as there is room for, each taking so many numbers."""
+    for _, group in groupby(jobs, key=lambda job: id(job.data.bags)):
+        same = list(group)
+        most = max(1, same[0].data.bags.room // needed(same[0].data))
+        yield from (same[first : first + most] for first in range(0, len(same), most))
+
+
+def _numbers_to_learn(data: TrainingData) -> int:
+    """That expectation–maximisation has in memory: a few of each token, vectors of each bag."""
+    bags = data.bags
+    return 8 * int(bags.lengths.sum()) + 4 * len(bags) * bags.dim
 
 
 def _joint_starts(losses: Mapping[Choice, float]) -> list[Choice]:

@@ -36,7 +36,13 @@ def quick_poolings(
     voice.doing("estimating how long each pooling will take (--poolings chooses them)")
     seconds = st.rehearse_poolings(bags, labels, folds=folds, groups=groups)
     say_absent(seconds, voice)
-    kept = {name for name in seconds if name == wanted or not dominates(name, seconds)}
+    kept = {
+        name
+        for name in seconds
+        # from disk, rounds of the posterior are more passes than all else together
+        if name == wanted
+        or not (dominates(name, seconds) or (name == "posterior" and not bags.fits))
+    }
     note(
         ", ".join(
             f"{name} about {_duration(spent)}"
