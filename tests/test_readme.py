@@ -134,7 +134,7 @@ def test_the_guide_beyond_the_paper(capsys):
     outcome = doctest.testfile(str(guide), module_relative=False)
     assert outcome.attempted > 12 and outcome.failed == 0
     commands = re.findall(r"^    (sparsetoken (?!reproduce|--plugin).*)$", guide.read_text(), re.M)
-    assert len(commands) == 3  # those with a plugin are in tests/test_recipes.py
+    assert len(commands) == 4  # those with a plugin are in tests/test_recipes.py
     for line in commands:
         assert main(shlex.split(line)[1:]) == 0
 

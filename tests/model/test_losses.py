@@ -162,7 +162,7 @@ def test_huber_between_hinge_and_square():
 
 @pytest.mark.parametrize("width", [0, -1.0, float("nan"), float("inf"), "1", True])
 def test_huber_width_is_validated(width):
-    with pytest.raises(InvalidInput, match="Huber: width must be a (finite )?number above 0, got"):
+    with pytest.raises(InvalidInput, match=r"Huber: width must be a (finite )?number above 0, got"):
         Huber(width=width)
 
 

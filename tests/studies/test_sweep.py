@@ -103,15 +103,14 @@ def test_a_sample_of_one_class_is_a_row_too():
 def test_laws_are_built_once_per_process(tmp_path, monkeypatch):
     """More laws than are kept, the law varying fastest: cells are taken law by law."""
     builds = tmp_path / "builds"
-    original = attention._cloud
+    original = attention.white_pooling
 
-    def noted(task, cosine, sharpness, weighting, positive, *rest):
-        if positive:
-            with builds.open("a") as file:
-                file.write(f"{os.getpid()} {cosine}\n")
-        return original(task, cosine, sharpness, weighting, positive, *rest)
+    def noted(task, cosine, sharpness, weighting):
+        with builds.open("a") as file:
+            file.write(f"{os.getpid()} {cosine}\n")
+        return original(task, cosine, sharpness, weighting)
 
-    monkeypatch.setattr(attention, "_cloud", noted)
+    monkeypatch.setattr(attention, "white_pooling", noted)
     cosines = np.linspace(0.1, 0.95, 34)
     cells = st.grid(
         length=2, sparsity=1, strength=3.0, ridge=0.01, readout_samples=[1.0, 4.0],
