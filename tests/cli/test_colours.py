@@ -73,6 +73,10 @@ def test_a_power_law_in_fewer_dimensions_than_it_has_eigenvalues(capsys):
     wanted = st.predict(task, st.Pooled(), st.Protocol(), dim=20)
     assert code == 0 and rows["test_error"]["theory"] == pytest.approx(wanted.test_error, rel=1e-6)
     assert err.count("neighbours are averaged") == 1
+    code, out, err = run(capsys, "predict", *TASK, *own, "--classifiers", "pooled")
+    (row,) = json.loads(out)
+    assert code == 0 and row["test_error"] == pytest.approx(wanted.test_error, rel=1e-6)
+    assert err.count("neighbours are averaged") == 1
     code, out, _ = run(capsys, "oracle", *TASK, *own, "--signal-spread", "2")
     errors = {row["classifier"]: row["error"] for row in json.loads(out)}
     spread = st.Task(5, 1, 4.0, noise=st.Spectrum.power_law(0.8), signal_spread=2.0).for_dim(20)

@@ -113,9 +113,10 @@ class Predict(Question):
         limit = self.dim is None
         spreads = () if limit else ("spread", "useless")
         certificate = ("residual", "iterations") if limit or self.json else ()  # fits the screen
-        for name, classifier in self.trained.chosen(self.task).items():
+        task = _for_dim(self.task, self.dim)
+        for name, classifier in self.trained.chosen(task).items():
             for prediction in st.learning_curve(
-                self.task, classifier, protocol, samples, self.dim, seed=self.seed
+                task, classifier, protocol, samples, self.dim, seed=self.seed
             ):
                 row = {
                     "classifier": name,

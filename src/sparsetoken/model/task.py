@@ -358,10 +358,10 @@ class Task:
 def coloured(owner: str, task: Task) -> str | None:
     """Why what is made for white noise alone does not take the task; None if it does.
 
-    >>> coloured("plan", Task(10, 1, 5.0)) is None
+    >>> coloured("best_steps", Task(10, 1, 5.0)) is None
     True
-    >>> coloured("plan", Task(10, 1, 5.0, signal_spread=2.0))
-    'plan: task must have white noise and a signal without a spread of its own (noise=White(),
+    >>> coloured("best_steps", Task(10, 1, 5.0, signal_spread=2.0))
+    'best_steps: task must have white noise and a signal without a spread of its own (noise=White(),
     signal_spread=None), got noise=White(), signal_spread=2.0'
     """
     if task.is_white:

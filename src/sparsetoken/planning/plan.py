@@ -67,7 +67,8 @@ def plan(
     task : Task
         What a sample is: length, sparsity, strength, prevalence. Where its noise is not white,
         tokens are whitened first, with the shrinkage that is best for each classifier; the noise's
-        covariance is taken to be known.
+        covariance is taken to be known, and of more eigenvalues than dimensions neighbours are
+        averaged (`Task.for_dim`).
     dim : int
         Embedding dimension, at least 3.
     samples : int
