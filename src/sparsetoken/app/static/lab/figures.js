@@ -67,8 +67,10 @@ function mapStatus(answers, words, offline, failed, join) {
   if (!shown.partial) {
     const { word } = precision(Math.max(0, ...cells.map((cell) => cell.error)));
     const sure = cells.filter((cell) => !unsure(cell));
-    const worst = Math.max(0, ...sure.map((cell) => cell.error));
-    const about = worst ? `${word === "exact" ? "to " : ""}± ${percentOf(worst)} at most` : "";
+    // those of ties and of tiny numbers are extremes of both kinds: of one cell the cursor tells
+    const errors = sure.map((cell) => cell.error).sort((a, b) => a - b);
+    const middle = errors[Math.floor(errors.length / 2)];
+    const about = middle ? `${word === "exact" ? "to " : ""}± ${percentOf(middle)} typically` : "";
     const open = cells.length - sure.length;
     return { word, detail: join(about, `${cells.length} cells${open ? `, ${open} unsure` : ""}`, offline), state: word };
   }
