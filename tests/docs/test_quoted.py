@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import sparsetoken as st
+import sparsetoken.planning.ridges as ridges
 from pages import DOCS, NUMBER, last_place, value
 from sparsetoken.model.attention import white_pooling
 from sparsetoken.theory.capacity import separability_threshold
@@ -184,6 +185,22 @@ def test_random_plans():
     ):
         (found,) = re.findall(rf"^\|[^|]*{re.escape(line)}?[^|]*\|? ?(\d+) of", page, re.M)
         assert int(found) == count, line
+
+
+@pytest.mark.slow
+def test_solves_of_plans(monkeypatch):
+    """How many a plan takes at your size; last digits of another processor move a few of them."""
+    monkeypatch.setattr(ridges, "solve_many", ridges.solve_many)  # the script counts its calls
+    planner = runpy.run_path(str(ROOT / "benchmarks" / "planner.py"))
+    counts = []
+    for name, (task, dim, question) in planner["QUESTIONS"].items():
+        if name.startswith("forward"):
+            planner["SOLVES"].clear()
+            st.plan(task, dim, **question)
+            counts.append(sum(planner["SOLVES"]))
+    quoted = re.search(r"everything tuned; (\d+) to (\d+) solves", MEASURED).groups()
+    for text, count in zip(quoted, (min(counts), max(counts)), strict=True):
+        assert abs(value(text) / count - 1) < 0.03, counts
 
 
 def test_forecasts():
