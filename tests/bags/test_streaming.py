@@ -18,7 +18,9 @@ from clusters import dask_cluster
 from sparsetoken.bags import stacks, walking
 from sparsetoken.bags.bags import SummaryKernel
 from sparsetoken.cli import bags as command
-from sparsetoken.cli import main
+from sparsetoken.cli import main, poolings
+from sparsetoken.cli.output import Voice
+from sparsetoken.cli.pilots import Labelled
 
 KINDS = {
     "pooled": st.PooledClassifier(),
@@ -171,15 +173,17 @@ def test_what_the_posterior_learns_is_the_same_everywhere(tmp_path):
 
 def test_from_disk_the_posterior_is_compared_if_it_is_named(slides, capsys, monkeypatch):
     seconds = {"pooled": 1.0, "attention": 2.0, "posterior": 6.0}
-    monkeypatch.setattr(command, "_LARGE", 0)
+    monkeypatch.setattr(poolings, "_LARGE", 0)
     monkeypatch.setattr(st, "rehearse_poolings", lambda *_, **__: seconds)
     collection = st.open_bags("slides", labels="labels.csv")
-    bags, labels = collection.bags, collection.labels
-    assert command.Fit("slides")._poolings(bags, labels) == ["pooled", "attention"]
+    labelled, voice = Labelled(collection.bags, collection.labels, None), Voice(False, False)
+    assert command.Fit("slides")._poolings(labelled, voice) == ["pooled", "attention"]
     words = " ".join(capsys.readouterr().err.split())
     assert "posterior about 6 s: left out; --poolings posterior to have it" in words
-    assert command.Fit("slides", pooling="posterior")._poolings(bags, labels) == list(seconds)
-    assert command.Fit("slides", poolings=("posterior",))._poolings(bags, labels) == ["posterior"]
+    wanted = command.Fit("slides", pooling="posterior")
+    assert wanted._poolings(labelled, voice) == list(seconds)
+    named = command.Fit("slides", poolings=("posterior",))
+    assert named._poolings(labelled, voice) == ["posterior"]
 
 
 @pytest.mark.slow

@@ -240,9 +240,9 @@ def _rivals(
         own = list(islice(pairs, len(batch)))
         along: Iterable[list[Candidate]] = [[] for _ in batch]
         if sharpnesses:
-            along = attending.seen_along(batch, [each.query for _, each in own], sharpnesses)
-        for (job, each), candidates in zip(own, along, strict=True):
-            likelihood = LikelihoodRatio().candidate(job, each)
+            along = attending.seen_along(batch, [lesson.query for _, lesson in own], sharpnesses)
+        for (job, lesson), candidates in zip(own, along, strict=True):
+            likelihood = LikelihoodRatio().candidate(job, lesson)
             yield [("likelihood", likelihood), *(("posterior", other) for other in candidates)]
 
 

@@ -48,8 +48,8 @@ class WhiteningTuner(Tuner):
         self, task: Task, n: float, start: Knobs | None = None, reach: Reach = _FAR
     ) -> Knobs:
         if start is not None:
-            found = self.tuner.search(_at(task, start), n, start, reach)
-            return found._replace(shrinkage=start.shrinkage)
+            best = self.tuner.search(_at(task, start), n, start, reach)
+            return best._replace(shrinkage=start.shrinkage)
         full = self.tuner.search(whitened(task), n)._replace(shrinkage=0.0)
         others = _less(task)
         if not others:
@@ -61,8 +61,8 @@ class WhiteningTuner(Tuner):
         return best if less < _WORTH * whole else full
 
     def draft(self, task: Task, n: float, knobs: Knobs) -> Trial:
-        badness, found = self.tuner.draft(_at(task, knobs), n, knobs)
-        return Trial(badness, found._replace(shrinkage=knobs.shrinkage))
+        badness, best = self.tuner.draft(_at(task, knobs), n, knobs)
+        return Trial(badness, best._replace(shrinkage=knobs.shrinkage))
 
     def rough(self, task: Task, n: float) -> float:
         return min(self.tuner.rough(whitened(task, x), n) for x in (0.0, *_less(task)[-1:]))
