@@ -58,10 +58,10 @@ ROOMS = {
     "bags": (
         "stacks summary bags labels walking source groups merging leakage intervals repeats "
         "mixture likelihood carriers units training_data token_maps noise whitening queries "
-        "poolings token_passes posterior statistics bag_model preparation training classes parameters "
-        "classifier estimators held_out comparison views diagnosis measured anchors forecast "
-        "findings estimate pilot subsampling evaluation_size report_pictures report judgement "
-        "fit_report token_model token_posterior maps saved_tokens saved_models storage"
+        "poolings token_passes posterior statistics bag_model preparation training classes "
+        "parameters classifier estimators held_out comparison views diagnosis measured anchors "
+        "forecast findings estimate pilot subsampling evaluation_size report_pictures report "
+        "judgement fit_report token_model token_posterior maps saved_tokens saved_models storage"
     ).split(),
     "bags/readers": (
         "untrusted npz folders hdf5 table_files label_tables tables delimited parquet kmers airr "
