@@ -122,6 +122,7 @@ stress: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/theory.py
+	$(BIN)/python benchmarks/floors.py
 	$(BIN)/python benchmarks/covariances.py
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/sweeps.py

@@ -6,6 +6,7 @@ What a figure may be off is half a unit of the last digit that the page writes.
 from __future__ import annotations
 
 import json
+import math
 import re
 import runpy
 import sys
@@ -234,7 +235,7 @@ def test_forecasts():
 
 
 def test_bags_of_digits():
-    """The means of the guide's table are those of its rows, and the ones quoted elsewhere."""
+    """The guide's table: its rows are those of the run that is kept, and so is what it says."""
     guide = (DOCS / "bags.md").read_text()
     *cases, means = rows_of(guide, "| images in a bag | bags | mean pooling")
     true = [sum(float(case[k]) for case in cases) / len(cases) for k in range(2, 7)]
@@ -243,6 +244,44 @@ def test_bags_of_digits():
     mean, two, posterior, joint, trained = means[2:7]
     quoted = row(MEASURED, "bags of digits, accuracy")
     assert quoted[:5] == [two, posterior, joint, trained, mean]
+    result = json.loads((RESULTS / "digits.json").read_text())
+    assert f"`{result['command']}`" in guide
+    kept = {(str(r["length"]), str(r["bags"]), r["classifier"]): r for r in result["rows"]}
+    assert all(len(each["accuracies"]) == 10 for each in kept.values())
+    names, ahead, times = ("mean pooling", "two-step", "posterior", "joint"), [], []
+    for length, bags, *cells in cases:
+        own = [kept.pop((length, bags, name)) for name in names]
+        _, before, learned, _ = own
+        for cell, each in zip(cells, own, strict=False):
+            close(cell, each["accuracy"])
+        for cell, each in zip(cells[6:9], own[1:], strict=True):
+            close(cell, each["median_seconds"])
+        gain, doubt = cells[5].lstrip("+").split(" ± ")
+        close(gain, learned["more_accurate_by"])
+        close(doubt, learned["more_accurate_standard_error"])
+        ahead.append(learned["more_accurate_by"] / learned["more_accurate_standard_error"])
+        times.append(learned["median_seconds"] / before["median_seconds"])
+    assert not kept and min(ahead) > 1  # in each size by more than one standard error
+    (words,) = re.findall(r"in (\d\.\d) to (\d\.\d) times its time", guide)
+    for page in (words, quoted[5:7]):
+        for text, ratio in zip(page, (min(times), max(times)), strict=True):
+            close(text, ratio)
+    assert max(times) < 3
+
+
+def test_nothing_is_below_the_floor():
+    result = json.loads((RESULTS / "floors.json").read_text())
+    above = {
+        (name, case["setting"]): (error - case["floor"][0]) / math.hypot(doubt, case["floor"][1])
+        for case in result["rows"]
+        for name, (error, doubt) in case["learners"].items()
+    }
+    learners, cases, least = row(MEASURED, "all that learns here against the floor")[:3]
+    assert int(learners) * int(cases) == len(above) and int(cases) == len(result["rows"])
+    assert f"`{result['command']}`" in MEASURED
+    lowest = min(above, key=above.__getitem__)
+    assert lowest[0] == "message passing" and above[lowest] > -3
+    close(least, -above[lowest])
 
 
 def test_probabilities_of_tokens():
