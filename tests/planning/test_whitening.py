@@ -13,6 +13,7 @@ import sparsetoken as st
 from sparsetoken.cli import main
 from sparsetoken.fitting.fit import fit
 from sparsetoken.planning.metrics import Error
+from sparsetoken.planning.outlook import capacities
 from sparsetoken.planning.ridges import Setting
 from sparsetoken.planning.tuning import Knobs
 from sparsetoken.planning.whitening import tuners
@@ -141,17 +142,19 @@ def test_a_spectrum_of_more_eigenvalues_than_dimensions():
     agree(simulated(advice.task, advice["pooled"], 20), advice["pooled"].value, 20)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", [LOUD, CLOUD])
-def test_around_a_plan_for_coloured_noise(task):
-    around = st.outlook(advice_on(task))
-    assert all(np.isfinite(list(around.capacities.values())))
-    assert around.floors.errors["pooled"] <= advice_on(task)["pooled"].value
-    assert ("bayes" in around.floors.errors) and around.floors.errors["bayes"] > 0
-    rows = around.sensitivities.set_index("change")
-    weaker, stronger = rows.filter(like=f"strength {task.strength:g}", axis=0).attention
-    assert weaker > advice_on(task)["attention"].value > stronger
-    assert ("attention" in around.floors.left_out) == task.has_spread
+def test_floors_and_capacities_of_such_plans(task):
+    """With a spread the floors are those of mean pooling and of any test, at this size."""
+    advice = advice_on(task)
+    floors = st.floors(advice)
+    assert 0 < floors.errors["bayes"] < floors.errors["pooled"] <= advice["pooled"].value
+    assert ("attention" in floors.left_out) == task.has_spread
+    assert floors.errors["bayes"] == pytest.approx(
+        st.bayes_error(task, dim=40 if task.has_spread else None), rel=1e-9
+    )
+    found = capacities(advice)
+    assert found["pooled"] == pytest.approx(40 * st.capacity(task, st.Pooled()), rel=1e-6)
+    assert 0 < found["attention"] < found["vectorized"]
 
 
 OWN = "plan --length 5 --sparsity 1 --strength 2.5 --dim 40 --samples 200 --no-check".split()
