@@ -227,6 +227,26 @@ def test_clusters_from_the_command_line(tmp_path, before, where):
     assert "Traceback" not in out.stderr
 
 
+BESIDE_ANOTHER = """
+import contextlib, socket, sparsetoken as st
+if __name__ == "__main__":
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):  # somebody else's: as good
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        with st.dask_executor("local", 1) as executor:
+            print(executor.submit(abs, -3).result())
+"""
+
+
+def test_a_local_cluster_beside_another_says_nothing_of_ports(tmp_path):
+    """Dask's own port, 8787, is taken; a warning is an error here."""
+    (tmp_path / "script.py").write_text(BESIDE_ANOTHER)
+    command = [sys.executable, "-W", "error::UserWarning", "script.py"]
+    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert out.stdout == "3\n", out.stderr
+
+
 def unblocked():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -147,6 +147,7 @@ def dask_executor(address: str, processes: int = 2) -> Iterator[Executor]:
             n_workers=whole("sweep", "processes", processes, least=1),
             threads_per_worker=1,
             dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its port is any that is free
             host="127.0.0.1",
         )
         with cluster, distributed.Client(cluster) as client:
