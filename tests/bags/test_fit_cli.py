@@ -144,7 +144,7 @@ def test_noise_and_few_bags_are_said_plainly(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["fit", "none.npz"], "none.npz: there is no such file"),
-        (["fit", "new.npz"], "the array y .labels. is missing"),
+        (["fit", "new.npz"], "there are no labels: --labels takes a table"),
         (
             ["fit", "old.npz", "--save", "nowhere/model"],
             "fit: save must be a file that is new or regular",

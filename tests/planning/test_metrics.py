@@ -144,7 +144,7 @@ def test_a_new_metric_is_one_class_and_one_entry(monkeypatch, capsys):
     content = json.loads(capsys.readouterr().out)
     assert content["goal"]["name"] == "balanced error"
     assert content["options"][0]["value"] == pytest.approx(advice["attention"].value, rel=1e-9)
-    with pytest.raises(InvalidInput, match=r"target_balanced_error must be below 0.5 \(a coin"):
+    with pytest.raises(InvalidInput, match=r"plan: target must be below 0.5 \(a coin"):
         st.plan(task, 30, metric="balanced error", target=0.6)
 
 
