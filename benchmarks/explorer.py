@@ -102,7 +102,12 @@ def drag(seconds: float = 3.0) -> None:
         page.goto(server.address)
         wait(page)
         until(page, "() => !caption.textContent.includes('Computing')", patience=300)
-        box = page.locator("#slide-strength").bounding_box()
+        until(
+            page, "() => document.querySelector('#story h2')", patience=300
+        )  # it moves what is below
+        slider = page.locator("#slide-strength")
+        slider.scroll_into_view_if_needed()
+        box = slider.bounding_box()
         y = box["y"] + box["height"] / 2
         page.evaluate(_FRAMES)
         page.mouse.move(box["x"] + box["width"] / 4, y)
