@@ -284,6 +284,37 @@ def test_nothing_is_below_the_floor():
     close(least, -above[lowest])
 
 
+def test_the_explorer():
+    """What scripts/record explorer has written; and that every target is met."""
+    printed = (RESULTS / "explorer.txt").read_text()
+
+    def numbers(words):
+        (line,) = (line for line in printed.splitlines() if line.startswith(words))
+        return [value(number) for number in NUMBER.findall(line.removeprefix(words))]
+
+    size, curves, _ = numbers("first load:")
+    median, _, late = numbers("slider step:")
+    _, repaints, pause = numbers("drag:")
+    one, _, none_refused = numbers("one link:")
+    many, last, none_of_many_refused = numbers("40 states:")
+    moves = value(NUMBER.findall(printed[printed.index("--minutes 10") + 12 :])[0])
+    before, after = numbers("memory of the server:")
+    assert "in 10 minutes, 0 errors" in printed and none_refused == none_of_many_refused == 0
+    rows = {
+        "| first load;": [size, curves, 400, 1.5],
+        "| from a slider's event": [95, median, late, 60, 120],
+        "| a real drag": [repaints, pause, 12, 250],
+        "| a lecture": [40, 40, one, many, last, 4, 20],
+        "| ten browsers for ten minutes": [moves, 0, before, after],
+    }
+    for words, true in rows.items():
+        for quoted, number in zip(row(MEASURED, words), true, strict=True):
+            close(quoted, number)
+    for measured, target in ((size, 400), (curves, 1.5), (median, 60), (late, 120), (pause, 250)):
+        assert measured < target
+    assert repaints > 12 and one < 4 and last < 20
+
+
 def test_probabilities_of_tokens():
     """The table of the guide is what its command printed: scripts/record tokens."""
     heading = "| bags | 0 to 0.1 | "
