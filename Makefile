@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 help:
 	@echo "make demo   reproduce every claim of the paper, write results/report.html"
-	@echo "make test   lint, types, the quick tests and doctests (under five minutes)"
+	@echo "make test   lint, types, the quick tests and doctests (about eight minutes on two cores)"
 	@echo "make test-all  everything: also the slow tests, claims, torch, the explorer"
 	@echo "make docs   the site, examples executed, into build/site/index.html (opens from disk)"
 	@echo "make test-site  the site in a real browser: links, search, formulas, axe, phones"
