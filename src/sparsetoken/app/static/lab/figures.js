@@ -67,8 +67,9 @@ function mapStatus(answers, words, offline, failed, join) {
   if (!shown.partial) {
     const { word } = precision(Math.max(0, ...cells.map((cell) => cell.error)));
     const sure = cells.filter((cell) => !unsure(cell));
-    // those of ties and of tiny numbers are extremes of both kinds: of one cell the cursor tells
-    const errors = sure.map((cell) => cell.error).sort((a, b) => a - b);
+    // where shades differ: ties and what is beyond tenfold have errors that no shade shows
+    const shaded = sure.filter((cell) => cell.value !== 0 && Math.abs(cell.value) < 1);
+    const errors = shaded.map((cell) => cell.error).sort((a, b) => a - b);
     const middle = errors[Math.floor(errors.length / 2)];
     const about = middle ? `${word === "exact" ? "to " : ""}± ${percentOf(middle)} typically` : "";
     const open = cells.length - sure.length;
